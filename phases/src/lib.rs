@@ -1,0 +1,13 @@
+//! What must be true for a Kubernetes control plane that nodes can join, and in what order.
+//!
+//! This crate is pure: it opens no socket and starts no process. The outside world comes in
+//! through the traits of [`ports`]; everything else is values: a [`spec::ClusterSpec`] becomes a
+//! plan of [`phases`], which the [`engine`] runs as a graph and reports as [`events`].
+
+pub mod engine;
+pub mod events;
+pub mod object;
+pub mod phases;
+pub mod pki;
+pub mod ports;
+pub mod spec;

@@ -1,0 +1,38 @@
+//! The outside world, as small traits. The real ones are in the `hoist` crate; the fakes of the
+//! tests can fail on demand and log what was asked of them.
+
+mod kube;
+mod runtime;
+mod store;
+
+use std::sync::Arc;
+
+pub use kube::{Applied, KubeApi, KubeError};
+pub use runtime::{
+    ContainerPort, ContainerSpec, ContainerState, EngineInfo, ExecOutput, FileEntry, Mount, MountKind, Network,
+    PublishedPort, Runtime, RuntimeError, Status, label,
+};
+pub use store::{Files, Store, StoreError};
+
+/// Everything a phase may touch.
+#[derive(Clone)]
+pub struct Ports {
+    pub runtime: Arc<dyn Runtime>,
+    pub store: Arc<dyn Store>,
+    pub connect: Arc<dyn KubeConnect>,
+}
+
+impl std::fmt::Debug for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ports")
+    }
+}
+
+/// Makes a client of the cluster's API from a kubeconfig; the address is known only once the
+/// engine has published it.
+#[async_trait::async_trait]
+pub trait KubeConnect: Send + Sync {
+    /// # Errors
+    /// When the kubeconfig can't be used; whether a server answers is not tried.
+    async fn connect(&self, kubeconfig: &str) -> Result<Arc<dyn KubeApi>, KubeError>;
+}

@@ -1,0 +1,75 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A program of the control plane that runs in a container of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Component {
+    /// The do-nothing container whose network namespace all others share.
+    #[serde(rename = "owner")]
+    Owner,
+    #[serde(rename = "dnsmasq")]
+    Dnsmasq,
+    #[serde(rename = "etcd")]
+    Etcd,
+    #[serde(rename = "kube-apiserver")]
+    ApiServer,
+    #[serde(rename = "kube-controller-manager")]
+    ControllerManager,
+    #[serde(rename = "kube-scheduler")]
+    Scheduler,
+}
+
+impl Component {
+    /// In start order; removal goes the other way.
+    pub const ALL: [Self; 6] =
+        [Self::Owner, Self::Dnsmasq, Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Dnsmasq => "dnsmasq",
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Settings of one component.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ComponentSpec {
+    pub component: Component,
+    /// Flags without their dashes; they replace hoist's own of the same name.
+    #[serde(default)]
+    pub extra_args: BTreeMap<String, String>,
+    /// Memory limit in bytes, swap excluded.
+    pub memory_bytes: u64,
+    /// CPU limit in thousandths of a core.
+    pub cpu_millis: u32,
+}
+
+impl ComponentSpec {
+    /// Limits far above what an idle cluster takes: they stop a runaway, they don't save memory.
+    pub fn default_for(component: Component) -> Self {
+        const MIB: u64 = 1 << 20;
+        let (memory_mib, cpu_millis) = match component {
+            Component::Owner => (32, 500),
+            Component::Dnsmasq => (128, 1000),
+            // The tmpfs pages of the data volume are charged to etcd on top of its heap.
+            Component::Etcd => (3072, 8000),
+            Component::ApiServer => (4096, 16000),
+            Component::ControllerManager | Component::Scheduler => (2048, 8000),
+        };
+        Self { component, extra_args: BTreeMap::new(), memory_bytes: memory_mib * MIB, cpu_millis }
+    }
+}

@@ -1,0 +1,102 @@
+//! The resolved description of one cluster: every default filled in, every value checked.
+//!
+//! A [`ClusterSpec`] is the only input of the phases. It is built once, from the configuration
+//! file and flags, by `hoist`'s config module, and kept in the state directory.
+
+mod component;
+mod duration;
+mod name;
+pub mod networking;
+mod node;
+mod token;
+mod version;
+
+use serde::{Deserialize, Serialize};
+
+pub use component::{Component, ComponentSpec};
+pub use duration::TokenTtl;
+pub use name::{ClusterName, NameError};
+pub use networking::{Networking, NetworkingError};
+pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec};
+pub use token::{BootstrapToken, TokenError};
+pub use version::{KubernetesVersion, SUPPORTED, VersionError};
+
+/// One cluster, resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterSpec {
+    pub name: ClusterName,
+    pub kubernetes: KubernetesVersion,
+    pub networking: Networking,
+    /// Names and addresses, beyond those hoist knows, that the API server's certificate is valid for.
+    pub extra_sans: Vec<String>,
+    pub token: BootstrapToken,
+    pub token_ttl: TokenTtl,
+    pub etcd: EtcdSpec,
+    pub cni: Cni,
+    pub kube_proxy: KubeProxyMode,
+    pub components: Vec<ComponentSpec>,
+    pub nodes: Vec<NodeSpec>,
+}
+
+impl ClusterSpec {
+    /// The settings of one component; every component has an entry once a spec is resolved.
+    pub fn component(&self, component: Component) -> ComponentSpec {
+        self.components
+            .iter()
+            .find(|entry| entry.component == component)
+            .cloned()
+            .unwrap_or_else(|| ComponentSpec::default_for(component))
+    }
+}
+
+/// How etcd keeps its data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EtcdSpec {
+    /// `true` keeps data on disk with fsync; `false` (throw-away) keeps it in a tmpfs without.
+    pub durable: bool,
+    /// Size of the tmpfs in bytes; not used when durable.
+    pub tmpfs_bytes: u64,
+    /// etcd's own limit of its database in bytes, below the tmpfs size so that etcd refuses
+    /// writes before the file system is full (etcd raises NOSPACE, it does not die).
+    pub quota_bytes: u64,
+}
+
+impl Default for EtcdSpec {
+    fn default() -> Self {
+        Self { durable: false, tmpfs_bytes: 1 << 30, quota_bytes: 768 << 20 }
+    }
+}
+
+/// The pod network.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Cni {
+    /// hoist's default, see docs/decisions.
+    #[default]
+    KubeRouter,
+    /// The user installs one; nodes stay NotReady until then.
+    None,
+    /// The user's own manifest, read when the configuration was resolved.
+    Manifest { origin: String, yaml: String },
+}
+
+/// How kube-proxy programs Services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KubeProxyMode {
+    #[default]
+    Nftables,
+    Iptables,
+}
+
+impl KubeProxyMode {
+    /// The value of `mode` in a KubeProxyConfiguration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+        }
+    }
+}

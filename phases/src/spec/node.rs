@@ -1,0 +1,83 @@
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+/// Highest node number: addresses are 192.168.66.1NN and MACs end in the two decimal digits.
+pub const MAX_NODE_NUMBER: u8 = 99;
+
+/// What a node runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// systemd, containerd and kubelet in a container of the engine, a veth on br0.
+    Container,
+}
+
+impl fmt::Display for NodeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Container => "container",
+        })
+    }
+}
+
+/// One node that hoist starts and joins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeSpec {
+    number: u8,
+    pub kind: NodeKind,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum NodeError {
+    #[error("node number {0}: must be between 1 and {MAX_NODE_NUMBER}")]
+    Number(u32),
+}
+
+impl NodeSpec {
+    /// # Errors
+    /// When the number is outside 1 to [`MAX_NODE_NUMBER`].
+    pub fn new(number: u32, kind: NodeKind) -> Result<Self, NodeError> {
+        match u8::try_from(number) {
+            Ok(small @ 1..=MAX_NODE_NUMBER) => Ok(Self { number: small, kind }),
+            _ => Err(NodeError::Number(number)),
+        }
+    }
+
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// `node01` to `node99`: host name, Kubernetes Node name and DHCP name.
+    pub fn name(&self) -> String {
+        format!("node{:02}", self.number)
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::new(192, 168, 66, 100 + self.number)
+    }
+
+    /// kubevirtci's scheme: the last octet is the node number written in decimal digits.
+    pub fn mac(&self) -> String {
+        format!("52:55:00:d1:55:{:02}", self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_follows_the_number() {
+        let identity = |n| NodeSpec::new(n, NodeKind::Container).map(|node| (node.name(), node.address(), node.mac()));
+        assert_eq!(
+            identity(7),
+            Ok(("node07".into(), Ipv4Addr::new(192, 168, 66, 107), "52:55:00:d1:55:07".into()))
+        );
+        assert_eq!(identity(99).map(|i| i.1), Ok(Ipv4Addr::new(192, 168, 66, 199)));
+        assert_eq!(identity(0), Err(NodeError::Number(0)));
+        assert_eq!(identity(100), Err(NodeError::Number(100)));
+    }
+}
