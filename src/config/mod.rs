@@ -1,0 +1,1 @@
+//! From flags and a configuration file to a resolved cluster specification.

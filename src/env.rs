@@ -1,0 +1,25 @@
+//! Environment variables that hoist itself reads, each once and by its constant. Variables that
+//! belong to other programs keep those programs' meaning.
+
+/// Cluster name when `--name` isn't given and the configuration file has none.
+pub const HOIST_NAME: &str = "HOIST_NAME";
+
+/// Log filter when `--log` isn't given, in tracing-subscriber's syntax: `info`, `hoist::runtime=debug`.
+pub const HOIST_LOG: &str = "HOIST_LOG";
+
+/// Set and not empty: no colours (<https://no-color.org>).
+pub const NO_COLOR: &str = "NO_COLOR";
+
+/// kubectl's list of kubeconfig files, separated by `:`; `kubeconfig --merge` uses the first.
+pub const KUBECONFIG: &str = "KUBECONFIG";
+
+/// The user's home directory, for `~/.kube/config` and the XDG defaults.
+pub const HOME: &str = "HOME";
+
+/// Where kubectl binaries of the clusters' versions are kept (XDG Base Directory Specification).
+pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
+
+/// The value of a variable; an empty one counts as absent, as in the XDG specification.
+pub fn value(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

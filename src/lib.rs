@@ -1,0 +1,9 @@
+//! Everything of hoist that touches the outside world: the command line, the container engine,
+//! the Kubernetes API, files. What should be true, and in what order, is `hoist_phases`.
+
+pub mod cli;
+pub mod config;
+pub mod env;
+pub mod error;
+pub mod exit;
+pub mod report;

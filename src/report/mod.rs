@@ -1,0 +1,1 @@
+//! What a person or a script gets to see: progress, tables, JSON.
