@@ -19,6 +19,10 @@ pub const HOME: &str = "HOME";
 /// Where kubectl binaries of the clusters' versions are kept (XDG Base Directory Specification).
 pub const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 
+/// Where keys and resolved configurations are kept (XDG Base Directory Specification); must be an
+/// absolute path.
+pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
+
 /// The value of a variable; an empty one counts as absent, as in the XDG specification.
 pub fn value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -6,4 +6,6 @@ pub mod config;
 pub mod env;
 pub mod error;
 pub mod exit;
+pub mod files;
 pub mod report;
+pub mod store;
