@@ -9,7 +9,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// An error and everything that caused it, outermost first.
 pub fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| error.source())
+    std::iter::successors(Some(error), |error| (*error).source())
 }
 
 /// The chain and its hints as text that ends with a newline.
