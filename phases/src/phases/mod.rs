@@ -1,6 +1,8 @@
 //! The phases of a bootstrap. Each module holds a pure function from what is known to what should
 //! be, and a small part that observes, applies and verifies it.
 
+pub mod certs;
+pub mod kubeconfig;
 mod outputs;
 
 use std::sync::Arc;

@@ -1,9 +1,27 @@
 //! Certificates and kubeconfigs.
+//!
+//! [`CERTS`] lists every certificate of a cluster; [`reconcile()`] compares the files of the state
+//! directory with it and issues what is missing or no longer fits; [`Pki`] hands each component
+//! the keys that it uses. Nothing here reads or writes files, and nothing here signs for nodes:
+//! that is kube-controller-manager's part.
 
-/// All keys and certificates of a cluster.
-#[derive(Debug, Clone, Default)]
-pub struct Pki {}
+mod bundle;
+mod error;
+mod issue;
+mod key;
+mod kubeconfig;
+mod reconcile;
+mod sans;
+mod table;
+mod x509;
 
-/// The kubeconfig files of a cluster.
-#[derive(Debug, Clone, Default)]
-pub struct Kubeconfigs {}
+pub use bundle::{CONTAINER_PKI_DIR, Pki};
+pub use error::PkiError;
+pub use issue::{BACKDATE, CA_LIFETIME, LEAF_LIFETIME};
+pub use kubeconfig::{CLUSTER_NAME, EntryNames, Kubeconfig, KubeconfigError, Kubeconfigs};
+pub use reconcile::{Action, RENEW_BEFORE, Reason, Reconciled, SA_KEY, SA_PUB, reconcile};
+pub use sans::{PkiInputs, San, SanError, expand_listen_address};
+pub use table::{
+    CERTS, CLUSTER_ADMINS, CertId, CertSpec, CommonName, FRONT_PROXY_CLIENT, KUBELET_CLIENT, Purpose,
+    SYSTEM_MASTERS, SanRule, Use,
+};

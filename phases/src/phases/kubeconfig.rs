@@ -1,0 +1,35 @@
+//! Makes the kubeconfigs of the host's user and of the components. Comes after the network,
+//! because only then the port is known that the engine published.
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::phases::Context;
+use crate::pki::Kubeconfigs;
+
+/// Path of the user's kubeconfig in the state directory.
+pub const ADMIN: &str = "kubeconfig";
+
+/// Path of the kubeconfig that passes every authorizer.
+pub const SUPER_ADMIN: &str = "kubeconfig-super-admin";
+
+/// # Errors
+/// When the phases certs or network have not run, or the state directory can't be read or written.
+pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        let kubeconfigs = Kubeconfigs::new(cx.outputs.pki.get()?, cx.outputs.network.get()?.api)?;
+        let store = &cx.ports.store;
+        let mut changed = false;
+        for (path, content) in [(ADMIN, kubeconfigs.admin()), (SUPER_ADMIN, kubeconfigs.super_admin())] {
+            if store.read(path)?.as_deref() != Some(content.as_bytes()) {
+                store.write(path, content.as_bytes())?;
+                changed = true;
+            }
+        }
+        cx.outputs.kubeconfigs.set(kubeconfigs);
+        Ok(Outcome::changed(changed))
+    }
+    .boxed()
+}

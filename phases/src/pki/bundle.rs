@@ -1,0 +1,94 @@
+use std::fmt;
+
+use super::{CERTS, CertId, Use};
+use crate::ports::FileEntry;
+use crate::spec::Component;
+
+/// Where the components find their keys; kubeadm's default `certificatesDir`.
+pub const CONTAINER_PKI_DIR: &str = "/etc/kubernetes/pki";
+
+/// PEM of a certificate (or public key) and its private key.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) cert: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// All keys and certificates of a cluster, made by [`super::reconcile()`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pki {
+    /// In the order of [`CERTS`].
+    pairs: Vec<Pair>,
+    service_account: Pair,
+    /// Hex of the SHA-256 over the cluster CA's SubjectPublicKeyInfo.
+    ca_hash: String,
+}
+
+impl fmt::Debug for Pki {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pki").field("ca_cert_hash", &self.ca_cert_hash()).finish_non_exhaustive()
+    }
+}
+
+impl Pki {
+    pub(super) fn new(pairs: Vec<Pair>, service_account: Pair, ca_hash: String) -> Self {
+        debug_assert_eq!(pairs.len(), CERTS.len());
+        Self { pairs, service_account, ca_hash }
+    }
+
+    /// The certificate as PEM, byte for byte as the state directory has it.
+    pub fn cert(&self, id: CertId) -> &[u8] {
+        &self.pairs[id as usize].cert
+    }
+
+    /// The private key as PEM: hoist's own as PKCS#8, a user's CA as it came.
+    pub fn key(&self, id: CertId) -> &[u8] {
+        &self.pairs[id as usize].key
+    }
+
+    /// Public key that service-account tokens are checked with, as SubjectPublicKeyInfo PEM.
+    pub fn service_account_public(&self) -> &[u8] {
+        &self.service_account.cert
+    }
+
+    /// Private key that service-account tokens are signed with, as PEM.
+    pub fn service_account_key(&self) -> &[u8] {
+        &self.service_account.key
+    }
+
+    /// `sha256:<hex>` of the cluster CA's public key, for `kubeadm join --discovery-token-ca-cert-hash`
+    /// (RFC 7469, 2.4: over the SubjectPublicKeyInfo).
+    pub fn ca_cert_hash(&self) -> String {
+        format!("sha256:{}", self.ca_hash)
+    }
+
+    /// Exactly the keys that a component uses, below [`CONTAINER_PKI_DIR`]. Private keys are 0600,
+    /// all else 0644. Kubeconfigs come from [`super::Kubeconfigs::file_for`].
+    pub fn files_for(&self, component: Component) -> Vec<FileEntry> {
+        let mut files = Vec::new();
+        let mut put = |name: &str, mode, content: &[u8]| {
+            files.push(FileEntry {
+                path: format!("{CONTAINER_PKI_DIR}/{name}"),
+                mode,
+                content: content.to_vec(),
+            });
+        };
+        for spec in CERTS {
+            let whole = spec.used_by.contains(&Use::Pair(component));
+            if whole || spec.used_by.contains(&Use::Cert(component)) {
+                put(&format!("{}.crt", spec.base), 0o644, self.cert(spec.id));
+            }
+            if whole {
+                put(&format!("{}.key", spec.base), 0o600, self.key(spec.id));
+            }
+        }
+        // Both sign: the API server through TokenRequest, the controller-manager for token Secrets.
+        if matches!(component, Component::ApiServer | Component::ControllerManager) {
+            put("sa.key", 0o600, self.service_account_key());
+        }
+        if component == Component::ApiServer {
+            put("sa.pub", 0o644, self.service_account_public());
+        }
+        files
+    }
+}

@@ -1,0 +1,179 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::spec::ClusterSpec;
+use crate::spec::networking::CONTROL_PLANE_ADDRESS;
+
+/// A subject alternative name: what a client may dial and find the certificate valid for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum San {
+    Dns(String),
+    Ip(IpAddr),
+}
+
+/// Why a text can't be a subject alternative name.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SanError {
+    #[error("extraSANs {0:?}: must be an IP address or a DNS name")]
+    Neither(String),
+    #[error("extraSANs {0}: a wildcard address names no host; give the addresses clients dial")]
+    Wildcard(IpAddr),
+}
+
+impl fmt::Display for San {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns(name) => f.write_str(name),
+            Self::Ip(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+impl San {
+    /// Reads an IP address or a DNS name (RFC 1123, `*.` allowed in front; RFC 5280, 4.2.1.6).
+    ///
+    /// # Errors
+    /// When it is neither, or a wildcard address: see [`expand_listen_address`] for those.
+    pub fn parse(text: &str) -> Result<Self, SanError> {
+        match text.parse::<IpAddr>() {
+            Ok(address) if address.is_unspecified() => Err(SanError::Wildcard(address)),
+            Ok(address) => Ok(Self::Ip(address.to_canonical())),
+            Err(_) if is_host_name(text) => Ok(Self::Dns(text.to_ascii_lowercase())),
+            Err(_) => Err(SanError::Neither(text.to_owned())),
+        }
+    }
+}
+
+/// The addresses clients can dial when a server listens on `listen`: all of the host's for a
+/// wildcard (`0.0.0.0` the IPv4 ones, `::` both kinds), else itself.
+pub fn expand_listen_address(listen: IpAddr, host: &[IpAddr]) -> Vec<IpAddr> {
+    if !listen.is_unspecified() {
+        return vec![listen.to_canonical()];
+    }
+    let host = host.iter().map(IpAddr::to_canonical);
+    host.filter(|address| !address.is_unspecified() && (listen.is_ipv6() || address.is_ipv4())).collect()
+}
+
+/// Letters, digits and hyphens in labels of 1 to 63, 253 in all. An all-digit last label is a
+/// mistyped IPv4 address: no top-level domain is a number.
+fn is_host_name(text: &str) -> bool {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let label = |l: &str| {
+        (1..=63).contains(&l.len())
+            && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !l.starts_with('-')
+            && !l.ends_with('-')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    text.len() <= 253 && name.split('.').all(label) && !last.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// What the certificates of one cluster depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PkiInputs {
+    /// Host name of the control plane.
+    pub host_name: String,
+    /// Names and addresses of the API server.
+    pub api_server: BTreeSet<San>,
+    /// Names and addresses of etcd.
+    pub etcd: BTreeSet<San>,
+}
+
+impl PkiInputs {
+    /// Takes the names from a spec. `listen` are the addresses the API port is published on and
+    /// `host_addresses` those that a wildcard among them stands for.
+    ///
+    /// # Errors
+    /// The first of `extra_sans` that is neither an IP address nor a DNS name.
+    pub fn new(spec: &ClusterSpec, listen: &[IpAddr], host_addresses: &[IpAddr]) -> Result<Self, SanError> {
+        let host_name = format!("hoist-{}", spec.name);
+        let local = [
+            San::Dns(host_name.clone()),
+            San::Dns("localhost".to_owned()),
+            San::Ip(Ipv4Addr::LOCALHOST.into()),
+            San::Ip(Ipv6Addr::LOCALHOST.into()),
+            San::Ip(CONTROL_PLANE_ADDRESS.into()),
+        ];
+        let service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned);
+        let full = format!("kubernetes.default.svc.{}", spec.networking.dns_domain);
+        let published = listen.iter().flat_map(|address| expand_listen_address(*address, host_addresses));
+        let extra = spec.extra_sans.iter().map(|text| San::parse(text)).collect::<Result<Vec<_>, _>>()?;
+
+        let mut api_server: BTreeSet<_> = local.iter().cloned().collect();
+        api_server.extend(service.into_iter().chain([full]).map(San::Dns));
+        api_server.insert(San::Ip(spec.networking.kubernetes_service()));
+        api_server.extend(published.map(San::Ip));
+        api_server.extend(extra);
+        Ok(Self { host_name, api_server, etcd: local.into_iter().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_addresses_and_names() {
+        let ip = |s: &str| s.parse().map(San::Ip).map_err(|_| SanError::Neither(s.to_owned()));
+        for (text, same) in
+            [("10.0.0.5", "10.0.0.5"), ("fd00:0::1", "fd00::1"), ("::ffff:10.0.0.5", "10.0.0.5")]
+        {
+            assert_eq!(San::parse(text), ip(same), "{text}");
+        }
+        for (text, name) in [("API.Example.com", "api.example.com"), ("*.k8s.test", "*.k8s.test"), ("a", "a")]
+        {
+            assert_eq!(San::parse(text), Ok(San::Dns(name.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_no_client_could_dial() {
+        let long = format!("{}.test", "a".repeat(64));
+        let bad = [
+            "",
+            " ",
+            "a b",
+            "a..b",
+            ".a",
+            "a.",
+            "-a.test",
+            "a_b",
+            "ä.test",
+            "*",
+            "*.",
+            "a.*.b",
+            "10.0.0.256",
+            "10.0.0",
+            "[::1]",
+            "fe80::1%eth0",
+            "10.0.0.0/8",
+            "https://a",
+            "a:6443",
+            &long,
+        ];
+        for text in bad {
+            assert_eq!(San::parse(text), Err(SanError::Neither(text.to_owned())), "{text:?}");
+        }
+        for text in ["0.0.0.0", "::"] {
+            assert!(matches!(San::parse(text), Err(SanError::Wildcard(_))), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_listen_address_stands_for_the_hosts_own() {
+        let parse = |texts: &[&str]| texts.iter().filter_map(|t| t.parse().ok()).collect::<Vec<IpAddr>>();
+        let host = parse(&["127.0.0.1", "10.1.2.3", "fd00::9"]);
+        let expand =
+            |listen: &str| parse(&[listen]).iter().flat_map(|l| expand_listen_address(*l, &host)).collect();
+        let cases: [(&str, Vec<IpAddr>); 3] = [
+            ("0.0.0.0", parse(&["127.0.0.1", "10.1.2.3"])),
+            ("::", host.clone()),
+            ("10.9.9.9", parse(&["10.9.9.9"])),
+        ];
+        for (listen, wanted) in cases {
+            let got: Vec<IpAddr> = expand(listen);
+            assert_eq!(got, wanted, "{listen}");
+        }
+    }
+}
