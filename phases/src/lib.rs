@@ -6,6 +6,8 @@
 
 pub mod engine;
 pub mod events;
+pub mod jws;
+pub mod manifest;
 pub mod object;
 pub mod phases;
 pub mod pki;

@@ -1,9 +1,17 @@
 //! The phases of a bootstrap. Each module holds a pure function from what is known to what should
 //! be, and a small part that observes, applies and verifies it.
 
+pub mod addon;
+pub mod apply;
+pub mod bootstrap_config;
+pub mod bootstrap_rbac;
 pub mod certs;
+pub mod cni;
+pub mod coredns;
+pub mod kube_proxy;
 pub mod kubeconfig;
 mod outputs;
+pub mod token;
 
 use std::sync::Arc;
 

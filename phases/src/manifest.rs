@@ -1,0 +1,204 @@
+//! Manifests: YAML a person could `kubectl apply`, read into documents, changed as typed objects.
+//!
+//! Nothing here knows a particular addon, and nothing is changed by replacing text.
+
+use std::fmt;
+
+use k8s_openapi::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+use crate::object::{Object, ObjectError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    #[error("{origin}: not valid YAML")]
+    Yaml {
+        origin: String,
+        #[source]
+        source: Box<serde_saphyr::Error>,
+    },
+    #[error("{origin}: {place}: {field} {problem}")]
+    Field { origin: String, place: Place, field: &'static str, problem: &'static str },
+    #[error("{origin}: no {kind} named {name}")]
+    Absent { origin: String, kind: &'static str, name: String },
+    #[error("{origin}: {kind} {name} doesn't fit its type")]
+    Type {
+        origin: String,
+        kind: &'static str,
+        name: String,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{origin}: {kind} {name}: {field} is not as expected")]
+    Shape { origin: String, kind: &'static str, name: String, field: &'static str },
+    #[error("{origin}: {place}")]
+    Object {
+        origin: String,
+        place: Place,
+        #[source]
+        source: ObjectError,
+    },
+    #[error("{0} can't be written as YAML")]
+    Write(&'static str, #[source] Box<serde_saphyr::ser_error::Error>),
+}
+
+/// Where a document stands; the items of a List share one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Counted from 1, empty documents left out.
+    pub document: usize,
+    /// Line of its first key, counted from 1.
+    pub line: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "document {} (line {})", self.document, self.line)
+    }
+}
+
+/// The documents of one manifest, in the order of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    origin: String,
+    documents: Vec<(Place, Value)>,
+}
+
+impl Manifest {
+    /// Reads all documents. Empty ones are skipped and Lists taken apart, as kubectl does.
+    ///
+    /// # Errors
+    /// When the text isn't YAML, or a document lacks what every Kubernetes object has.
+    pub fn parse(origin: &str, yaml: &str) -> Result<Self, ManifestError> {
+        let parsed: Vec<Spanned<Value>> = serde_saphyr::from_multiple(yaml)
+            .map_err(|source| ManifestError::Yaml { origin: origin.to_owned(), source: Box::new(source) })?;
+        let mut documents = Vec::new();
+        for (index, document) in parsed.into_iter().enumerate() {
+            let place = Place { document: index + 1, line: document.referenced.line() };
+            flatten(place, document.value, &mut documents);
+        }
+        for (place, document) in &documents {
+            let origin = || origin.to_owned();
+            let field =
+                |(field, problem)| ManifestError::Field { origin: origin(), place: *place, field, problem };
+            check(document).map_err(field)?;
+        }
+        Ok(Self { origin: origin.to_owned(), documents })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// Changes the object of this type and name.
+    ///
+    /// # Errors
+    /// When there is none, it doesn't fit the type, or `change` doesn't find the field it names.
+    pub fn edit<K>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut K) -> Result<(), EditError>,
+    ) -> Result<(), ManifestError>
+    where
+        K: Resource + Serialize + DeserializeOwned,
+    {
+        let origin = &self.origin;
+        let is_it = |document: &Value| {
+            document["apiVersion"] == K::API_VERSION
+                && document["kind"] == K::KIND
+                && document["metadata"]["name"] == name
+        };
+        let (_, slot) = self.documents.iter_mut().find(|(_, document)| is_it(document)).ok_or_else(|| {
+            ManifestError::Absent { origin: origin.clone(), kind: K::KIND, name: name.to_owned() }
+        })?;
+        let wrong_type = |source| ManifestError::Type {
+            origin: origin.clone(),
+            kind: K::KIND,
+            name: name.to_owned(),
+            source,
+        };
+        let mut typed: K = serde_json::from_value(slot.clone()).map_err(wrong_type)?;
+        change(&mut typed).map_err(|EditError(field)| ManifestError::Shape {
+            origin: origin.clone(),
+            kind: K::KIND,
+            name: name.to_owned(),
+            field,
+        })?;
+        *slot = serde_json::to_value(&typed).map_err(wrong_type)?;
+        Ok(())
+    }
+
+    /// All objects, marked as hoist's.
+    ///
+    /// # Errors
+    /// When a document is no object; [`Self::parse`] has refused those already.
+    pub fn objects(&self) -> Result<Vec<Object>, ManifestError> {
+        let object = |(place, document): &(Place, Value)| {
+            Object::new(document).map_err(|source| ManifestError::Object {
+                origin: self.origin.clone(),
+                place: *place,
+                source,
+            })
+        };
+        self.documents.iter().map(object).collect()
+    }
+}
+
+/// A change that didn't find the field of this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EditError(pub &'static str);
+
+/// Writes a configuration that is kept as text within an object; long lines stay whole.
+///
+/// # Errors
+/// When the value has no form in YAML; `what` names it in the error.
+pub fn to_yaml(what: &'static str, value: &impl Serialize) -> Result<String, ManifestError> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(value, options)
+        .map_err(|source| ManifestError::Write(what, Box::new(source)))
+}
+
+fn flatten(place: Place, document: Value, into: &mut Vec<(Place, Value)>) {
+    let list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match document {
+        Value::Null => {}
+        Value::Object(mut fields) if list && fields.get("items").is_some_and(Value::is_array) => {
+            if let Some(Value::Array(items)) = fields.remove("items") {
+                items.into_iter().for_each(|item| flatten(place, item, into));
+            }
+        }
+        document => into.push((place, document)),
+    }
+}
+
+/// The field that keeps a document from being a Kubernetes object, and why.
+fn check(document: &Value) -> Result<(), (&'static str, &'static str)> {
+    if !document.is_object() {
+        return Err(("document", "is not a mapping"));
+    }
+    for (pointer, field) in
+        [("/apiVersion", "apiVersion"), ("/kind", "kind"), ("/metadata/name", "metadata.name")]
+    {
+        match document.pointer(pointer) {
+            Some(Value::String(text)) if !text.is_empty() => {}
+            None | Some(Value::Null) => return Err((field, "is missing")),
+            Some(_) => return Err((field, "is not a non-empty string")),
+        }
+    }
+    for (pointer, field) in
+        [("/metadata/labels", "metadata.labels"), ("/metadata/annotations", "metadata.annotations")]
+    {
+        match document.pointer(pointer) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(entries)) if entries.values().all(Value::is_string) => {}
+            Some(_) => return Err((field, "is not a mapping of strings")),
+        }
+    }
+    match document.pointer("/metadata/namespace") {
+        None | Some(Value::Null | Value::String(_)) => Ok(()),
+        Some(_) => Err(("metadata.namespace", "is not a string")),
+    }
+}

@@ -1,0 +1,38 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use crate::manifest::{self, ManifestError};
+use crate::spec::ClusterSpec;
+
+/// `kube-system/kubeadm-config`: a ClusterConfiguration (kubeadm.k8s.io/v1beta4), read strictly
+/// by `kubeadm join` and by later kubeadm commands on the node.
+///
+/// There is no `controlPlaneEndpoint` on purpose: workers take the address from cluster-info, and
+/// without one kubeadm refuses, with a clear message, to join a second control plane, which a
+/// control plane outside the nodes couldn't be part of.
+///
+/// # Errors
+/// When it can't be written as YAML, which would be a fault of hoist.
+pub fn kubeadm_config(spec: &ClusterSpec) -> Result<ConfigMap, ManifestError> {
+    let configuration = manifest::to_yaml(
+        "kubeadm-config",
+        &json!({
+            "apiVersion": "kubeadm.k8s.io/v1beta4",
+            "kind": "ClusterConfiguration",
+            "clusterName": "kubernetes",
+            "kubernetesVersion": spec.kubernetes.to_string(),
+            "certificatesDir": super::CERTIFICATES_DIR,
+            "encryptionAlgorithm": "ECDSA-P256",
+            "imageRepository": "registry.k8s.io",
+            "networking": {
+                "dnsDomain": spec.networking.dns_domain,
+                "podSubnet": spec.networking.pod_subnet,
+                "serviceSubnet": spec.networking.service_subnet,
+            },
+        }),
+    )?;
+    let data = BTreeMap::from([("ClusterConfiguration".to_owned(), configuration)]);
+    Ok(super::config_map("kube-system", "kubeadm-config", data))
+}

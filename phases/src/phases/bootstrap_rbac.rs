@@ -1,0 +1,81 @@
+//! Who may do what while a node joins: the bootstrap token and kubeadm's roles and bindings.
+//!
+//! All of it is laid down again on every run that finds it changed, the API server's right to
+//! talk to kubelets included (kubeadm#3310).
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::manifest::{Manifest, ManifestError};
+use crate::object::{Object, ObjectError};
+use crate::phases::{Context, apply, token};
+use crate::ports::{KubeApi, KubeError};
+use crate::spec::ClusterSpec;
+
+const RBAC: (&str, &str) = ("rbac/bootstrap.yaml", include_str!("../../../manifests/rbac/bootstrap.yaml"));
+
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapRbacError {
+    #[error("bootstrap token: its end can't be written as a date")]
+    TokenEnd(#[source] time::error::Format),
+    #[error("bootstrap token: its Secret can't be made")]
+    Secret(#[source] ObjectError),
+    #[error("bootstrap token: its Secret can't be read")]
+    Read(#[source] KubeError),
+}
+
+/// Every role and binding `kubeadm init` lays down; the same for all clusters.
+///
+/// # Errors
+/// When the embedded manifest is broken.
+pub fn roles() -> Result<Vec<Object>, ManifestError> {
+    Manifest::parse(RBAC.0, RBAC.1)?.objects()
+}
+
+/// The Secret of the cluster's token, valid from `now`.
+///
+/// # Errors
+/// When its end has no form as a date.
+pub fn token_secret(spec: &ClusterSpec, now: OffsetDateTime) -> Result<Object, BootstrapRbacError> {
+    let secret = token::secret(&spec.token, spec.token_ttl, now).map_err(BootstrapRbacError::TokenEnd)?;
+    Object::new(&secret).map_err(BootstrapRbacError::Secret)
+}
+
+/// Lays all of it down in one burst.
+pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        let api = cx.outputs.api.get()?;
+        let now = OffsetDateTime::now_utc();
+        let mut objects = roles()?;
+        if !token_is_good(api.as_ref(), &cx.spec, now).await? {
+            objects.push(token_secret(&cx.spec, now)?);
+        }
+        let burst = apply::apply(api.as_ref(), &objects, apply::DEADLINE).await?;
+        Ok(burst.outcome())
+    }
+    .boxed()
+}
+
+async fn token_is_good(
+    api: &dyn KubeApi,
+    spec: &ClusterSpec,
+    now: OffsetDateTime,
+) -> Result<bool, BootstrapRbacError> {
+    let reference = token::reference(&spec.token);
+    let begin = Instant::now();
+    loop {
+        match api.get(&reference).await {
+            Ok(existing) => {
+                return Ok(existing.is_some_and(|secret| token::still_good(&secret, &spec.token, now)));
+            }
+            Err(error) if apply::may_succeed_later(&error) && begin.elapsed() < apply::DEADLINE => {
+                tokio::time::sleep(apply::POLL).await;
+            }
+            Err(error) => return Err(BootstrapRbacError::Read(error)),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The Secret behind a bootstrap token (Kubernetes documentation, "Authenticating with Bootstrap
+//! Tokens"): with it a machine proves that it may join, and knows the cluster for the right one.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+use time::format_description::well_known::Rfc3339;
+use time::{Duration, OffsetDateTime};
+
+use crate::object::{MANAGED_BY, ObjectRef};
+use crate::spec::{BootstrapToken, TokenTtl};
+
+/// The group of machines that join with such a token; kubeadm's roles are bound to it.
+pub const GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
+
+/// A token that ends sooner is renewed, so that it doesn't end in the middle of a join.
+const MARGIN: Duration = Duration::minutes(10);
+
+/// Where the Secret of a token lives.
+pub fn reference(token: &BootstrapToken) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        namespace: Some("kube-system".to_owned()),
+        name: format!("bootstrap-token-{}", token.id()),
+    }
+}
+
+/// The Secret of `token`, valid from `now` for `ttl`; for ever when `ttl` is zero, as kubeadm has it.
+///
+/// # Errors
+/// When the end lies beyond the year 9999.
+pub fn secret(
+    token: &BootstrapToken,
+    ttl: TokenTtl,
+    now: OffsetDateTime,
+) -> Result<Secret, time::error::Format> {
+    let mut data = BTreeMap::from([
+        ("token-id", token.id().to_owned()),
+        ("token-secret", token.secret().to_owned()),
+        ("usage-bootstrap-authentication", "true".to_owned()),
+        ("usage-bootstrap-signing", "true".to_owned()),
+        ("auth-extra-groups", GROUP.to_owned()),
+        ("description", "made by hoist for nodes that join".to_owned()),
+    ]);
+    if ttl.0 > 0 {
+        let end = i64::try_from(ttl.0).ok().and_then(|seconds| now.checked_add(Duration::seconds(seconds)));
+        // A lifetime past what a date can hold ends with the dates.
+        let end = end.unwrap_or_else(|| time::PrimitiveDateTime::MAX.assume_utc());
+        let end = end.replace_nanosecond(0).unwrap_or(end);
+        data.insert("expiration", end.format(&Rfc3339)?);
+    }
+    let reference = reference(token);
+    Ok(Secret {
+        metadata: ObjectMeta {
+            name: Some(reference.name),
+            namespace: reference.namespace,
+            ..ObjectMeta::default()
+        },
+        type_: Some("bootstrap.kubernetes.io/token".to_owned()),
+        string_data: Some(data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+        ..Secret::default()
+    })
+}
+
+/// Whether the Secret that is there will do: hoist's own, of this very token, not about to end.
+///
+/// Its end is what it was given once; renewing it on every run would make every run a change.
+pub fn still_good(existing: &Value, token: &BootstrapToken, now: OffsetDateTime) -> bool {
+    let field = |name: &str| {
+        let encoded = existing["data"][name].as_str()?;
+        String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+    };
+    let ours = existing["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1;
+    let same = field("token-id").as_deref() == Some(token.id())
+        && field("token-secret").as_deref() == Some(token.secret())
+        && field("usage-bootstrap-authentication").as_deref() == Some("true")
+        && field("usage-bootstrap-signing").as_deref() == Some("true")
+        && field("auth-extra-groups").as_deref() == Some(GROUP);
+    let lasts = match field("expiration") {
+        None => true,
+        Some(end) => OffsetDateTime::parse(&end, &Rfc3339).is_ok_and(|end| end - now > MARGIN),
+    };
+    ours && same && lasts
+}
