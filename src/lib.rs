@@ -8,4 +8,5 @@ pub mod error;
 pub mod exit;
 pub mod files;
 pub mod report;
+pub mod runtime;
 pub mod store;

@@ -1,0 +1,171 @@
+//! From a [`ContainerSpec`] to the body of the engine's create request: a pure function.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountType,
+    MountVolumeOptions, PortBinding, PortMap, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+};
+use hoist_phases::ports::{ContainerPort, ContainerSpec, MountKind, Network};
+
+use super::archive::Owner;
+use super::info::Facts;
+use super::volumes::volume_labels;
+
+/// Processes of a component: far above what any needs (an API server under load has some hundred
+/// threads), far below what hurts the host.
+const PIDS: i64 = 4096;
+
+/// Processes of a node, whose pods are charged to it.
+const NODE_PIDS: i64 = 32768;
+
+/// Log files are rotated, so that no component can fill the host's disk.
+const LOG_SIZE: &str = "16m";
+const LOG_FILES: &str = "2";
+
+/// Ids of the containers whose namespaces are shared.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shared {
+    pub(super) network: Option<String>,
+    pub(super) pid: Option<String>,
+}
+
+pub(super) fn create_body(
+    spec: &ContainerSpec,
+    owner: Owner,
+    facts: &Facts,
+    shared: &Shared,
+) -> ContainerCreateBody {
+    let ports = || spec.publish.iter().map(|ContainerPort(port)| format!("{port}/tcp"));
+    ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        hostname: spec.hostname.clone(),
+        user: spec.user.clone(),
+        entrypoint: filled(&spec.entrypoint),
+        cmd: filled(&spec.args),
+        env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+        labels: Some(spec.labels.clone().into_iter().collect()),
+        exposed_ports: filled(&ports().collect::<Vec<_>>()),
+        stop_signal: spec.stop_signal.clone(),
+        host_config: Some(HostConfig {
+            port_bindings: (!spec.publish.is_empty()).then(|| ports().map(loopback).collect::<PortMap>()),
+            ..host_config(spec, owner, facts, shared)
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Shared) -> HostConfig {
+    let memory = spec.memory_bytes.map(signed);
+    let cpus = spec.cpu_millis.map(|millis| i64::from(millis) * 1_000_000);
+    let most = (facts.cpus > 0).then(|| i64::from(facts.cpus) * 1_000_000_000);
+    HostConfig {
+        network_mode: Some(match &spec.network {
+            Network::Own => "default".to_owned(),
+            Network::None => "none".to_owned(),
+            Network::Container(name) => format!("container:{}", shared.network.as_ref().unwrap_or(name)),
+        }),
+        pid_mode: spec
+            .pid_of
+            .as_ref()
+            .map(|name| format!("container:{}", shared.pid.as_ref().unwrap_or(name))),
+        cgroupns_mode: spec.unconfined.then_some(HostConfigCgroupnsModeEnum::PRIVATE),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        cap_add: filled(&spec.capabilities),
+        security_opt: Some(security_options(spec.unconfined)),
+        // Empty lists, not absent ones: absent means the engine's own masks.
+        masked_paths: spec.unconfined.then(Vec::new),
+        readonly_paths: spec.unconfined.then(Vec::new),
+        device_cgroup_rules: spec.unconfined.then(|| vec!["a *:* rwm".to_owned()]),
+        readonly_rootfs: Some(spec.read_only_root),
+        sysctls: (!spec.sysctls.is_empty()).then(|| spec.sysctls.clone().into_iter().collect()),
+        mounts: filled(&spec.mounts.iter().filter_map(|m| mount(m, spec)).collect::<Vec<_>>()),
+        tmpfs: filled_map(tmpfs(spec, owner)),
+        memory,
+        // The sum of both: no swap on top. Without swap accounting the engine refuses or ignores it.
+        memory_swap: memory.filter(|_| facts.swap_limit),
+        nano_cpus: cpus.map(|wanted| most.map_or(wanted, |most| wanted.min(most))),
+        pids_limit: Some(if spec.unconfined { NODE_PIDS } else { PIDS }),
+        ulimits: spec.nofile.map(|limit| {
+            let limit = signed(limit);
+            vec![ResourcesUlimits { name: Some("nofile".to_owned()), soft: Some(limit), hard: Some(limit) }]
+        }),
+        // Not `unless-stopped`: after a restart of the engine that would bring containers back in
+        // any order, into a namespace without its bridge. Then `hoist up` mends the cluster. A
+        // component that crashes exits with a failure and is started again within 100 ms.
+        restart_policy: spec.restart.then(|| RestartPolicy {
+            name: Some(RestartPolicyNameEnum::ON_FAILURE),
+            maximum_retry_count: Some(0),
+        }),
+        log_config: Some(log_config(facts)),
+        ..HostConfig::default()
+    }
+}
+
+fn security_options(unconfined: bool) -> Vec<String> {
+    let options: &[&str] =
+        if unconfined { &["seccomp=unconfined", "apparmor=unconfined"] } else { &["no-new-privileges"] };
+    options.iter().map(|option| (*option).to_owned()).collect()
+}
+
+/// Podman keeps one file and knows no `max-file`.
+fn log_config(facts: &Facts) -> HostConfigLogConfig {
+    let mut config = HashMap::from([("max-size".to_owned(), LOG_SIZE.to_owned())]);
+    if !facts.podman {
+        config.insert("max-file".to_owned(), LOG_FILES.to_owned());
+    }
+    HostConfigLogConfig { typ: Some("json-file".to_owned()), config: Some(config) }
+}
+
+/// An empty port lets the engine choose one.
+fn loopback(port: String) -> (String, Option<Vec<PortBinding>>) {
+    let binding = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(String::new()) };
+    (port, Some(vec![binding]))
+}
+
+fn mount(mount: &hoist_phases::ports::Mount, spec: &ContainerSpec) -> Option<Mount> {
+    let source = match &mount.kind {
+        MountKind::Volume(name) | MountKind::TmpfsVolume { name, .. } => Some(name.clone()),
+        MountKind::Anonymous => None,
+        MountKind::Tmpfs { .. } => return None,
+    };
+    // A named volume has got its labels when it was made.
+    let volume_options = source
+        .is_none()
+        .then(|| MountVolumeOptions { labels: Some(volume_labels(spec)), ..MountVolumeOptions::default() });
+    Some(Mount {
+        target: Some(mount.target.clone()),
+        source,
+        typ: Some(MountType::VOLUME),
+        volume_options,
+        ..Mount::default()
+    })
+}
+
+/// World-writable like /tmp everywhere when it is one, else the user's own.
+fn tmpfs(spec: &ContainerSpec, owner: Owner) -> HashMap<String, String> {
+    let options = |mount: &hoist_phases::ports::Mount| {
+        let MountKind::Tmpfs { bytes, exec } = mount.kind else { return None };
+        let exec = if exec { "exec" } else { "noexec" };
+        let shared = matches!(mount.target.as_str(), "/tmp" | "/var/tmp");
+        let access = match shared {
+            true => "mode=1777".to_owned(),
+            false => format!("mode=0755,uid={},gid={}", owner.uid, owner.gid),
+        };
+        let size = bytes.map(|bytes| format!(",size={bytes}")).unwrap_or_default();
+        Some((mount.target.clone(), format!("rw,nosuid,nodev,{exec},{access}{size}")))
+    };
+    spec.mounts.iter().filter_map(options).collect()
+}
+
+fn filled<T: Clone>(values: &[T]) -> Option<Vec<T>> {
+    (!values.is_empty()).then(|| values.to_vec())
+}
+
+fn filled_map(map: HashMap<String, String>) -> Option<HashMap<String, String>> {
+    (!map.is_empty()).then_some(map)
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

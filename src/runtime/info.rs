@@ -1,0 +1,79 @@
+//! What the engine and its host are, and which images it holds.
+
+use futures_util::future::try_join_all;
+use hoist_phases::ports::{EngineInfo, RuntimeError};
+use ipnet::Ipv4Net;
+
+use super::Engine;
+use super::trouble::status;
+
+/// What the making of a container depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) podman: bool,
+    pub(super) version: String,
+    pub(super) cpus: u32,
+    pub(super) memory_bytes: u64,
+    /// Whether memory and swap can be limited together.
+    pub(super) swap_limit: bool,
+}
+
+impl Engine {
+    pub(super) async fn facts(&self) -> Result<&Facts, RuntimeError> {
+        self.facts.get_or_try_init(|| self.ask()).await
+    }
+
+    async fn ask(&self) -> Result<Facts, RuntimeError> {
+        let asked = async { tokio::try_join!(self.docker.info(), self.docker.version()) };
+        let (info, version) = asked.await.map_err(|e| self.failed("ask about", "the container engine", e))?;
+        let components = version.components.unwrap_or_default();
+        Ok(Facts {
+            podman: components.iter().any(|component| component.name.starts_with("Podman")),
+            version: version.version.unwrap_or_default(),
+            cpus: info.ncpu.and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+            memory_bytes: info.mem_total.and_then(|n| u64::try_from(n).ok()).unwrap_or_default(),
+            swap_limit: info.swap_limit.unwrap_or_default(),
+        })
+    }
+
+    pub(super) async fn engine_info(&self) -> Result<EngineInfo, RuntimeError> {
+        let (facts, networks) = tokio::try_join!(self.facts(), self.networks())?;
+        Ok(EngineInfo {
+            product: if facts.podman { "podman" } else { "docker" }.to_owned(),
+            version: facts.version.clone(),
+            api_version: self.docker.client_version().to_string(),
+            cpus: facts.cpus,
+            memory_bytes: facts.memory_bytes,
+            networks,
+        })
+    }
+
+    /// The engine's IPv4 networks by name; one with several subnets appears several times.
+    ///
+    /// # Errors
+    /// When the engine doesn't answer.
+    pub async fn networks(&self) -> Result<Vec<(String, Ipv4Net)>, RuntimeError> {
+        let networks = self.docker.list_networks(None).await;
+        let networks = networks.map_err(|e| self.failed("list", "the engine's networks", e))?;
+        let mut subnets = Vec::new();
+        for network in networks {
+            let name = network.name.unwrap_or_default();
+            let configs = network.ipam.and_then(|ipam| ipam.config).unwrap_or_default();
+            let nets = configs.iter().filter_map(|config| config.subnet.as_deref()?.parse().ok());
+            subnets.extend(nets.map(|net| (name.clone(), net)));
+        }
+        subnets.sort();
+        Ok(subnets)
+    }
+
+    pub(super) async fn images_missing(&self, references: &[String]) -> Result<Vec<String>, RuntimeError> {
+        let missing = references.iter().map(|reference| async move {
+            match self.docker.inspect_image(reference).await {
+                Ok(_) => Ok(None),
+                Err(error) if status(&error) == Some(404) => Ok(Some(reference.clone())),
+                Err(error) => Err(self.failed("look for image", reference, error)),
+            }
+        });
+        Ok(try_join_all(missing).await?.into_iter().flatten().collect())
+    }
+}

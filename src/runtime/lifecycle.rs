@@ -1,0 +1,71 @@
+//! Start, stop, wait, remove.
+
+use std::time::Duration;
+
+use bollard::errors::Error;
+use bollard::query_parameters::{RemoveContainerOptionsBuilder, StopContainerOptionsBuilder};
+use futures_util::StreamExt;
+use hoist_phases::ports::RuntimeError;
+use tokio::time::Instant;
+
+use super::Engine;
+use super::trouble::{Refused, refused, status};
+
+/// How long a removal that somebody else began may take.
+const REMOVAL: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+
+impl Engine {
+    /// The engine answers "not modified" for one that runs, which the client takes for success.
+    pub(super) async fn start_container(&self, name: &str) -> Result<(), RuntimeError> {
+        let started = self.docker.start_container(name, None).await;
+        started.map_err(|e| self.failed("start container", name, e))
+    }
+
+    pub(super) async fn stop_container(&self, name: &str, grace_secs: u32) -> Result<(), RuntimeError> {
+        let grace = i32::try_from(grace_secs).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::new().t(grace).build();
+        match self.docker.stop_container(name, Some(options)).await {
+            Err(error) if status(&error) == Some(404) => Ok(()),
+            stopped => stopped.map_err(|e| self.failed("stop container", name, e)),
+        }
+    }
+
+    pub(super) async fn wait_container(&self, name: &str) -> Result<i64, RuntimeError> {
+        let mut answers = std::pin::pin!(self.docker.wait_container(name, None));
+        match answers.next().await {
+            Some(Ok(ended)) => Ok(ended.status_code),
+            // The client's name for any exit code but 0.
+            Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
+            Some(Err(error)) => Err(self.failed("wait for container", name, error)),
+            None => Err(refused("wait for container", name, Refused::NoAnswer)),
+        }
+    }
+
+    pub(super) async fn remove_container(&self, name: &str) -> Result<(), RuntimeError> {
+        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+        match self.docker.remove_container(name, Some(options)).await {
+            Ok(()) => Ok(()),
+            Err(error) if status(&error) == Some(404) => Ok(()),
+            Err(error)
+                if status(&error) == Some(409) && error.to_string().contains("already in progress") =>
+            {
+                self.wait_until_gone(name).await
+            }
+            Err(error) => Err(self.failed("remove container", name, error)),
+        }
+    }
+
+    async fn wait_until_gone(&self, name: &str) -> Result<(), RuntimeError> {
+        let deadline = Instant::now() + REMOVAL;
+        while let Some(state) = self.inspect_container(name).await? {
+            if Instant::now() >= deadline {
+                let last = format!("{:?}", state.status);
+                let why = Refused::Deadline { seconds: REMOVAL.as_secs(), last };
+                return Err(refused("remove container", name, why));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+}

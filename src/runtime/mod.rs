@@ -1,0 +1,110 @@
+//! The container engine: [`Engine`] implements [`hoist_phases::ports::Runtime`] over the Docker
+//! API, which Podman's service answers too.
+//!
+//! It makes, observes and removes single containers and volumes as it is told. What a cluster
+//! consists of, and whether a container still is as it should be, is decided by the phases.
+
+mod archive;
+mod body;
+pub mod connect;
+mod create;
+mod exec;
+mod info;
+mod lifecycle;
+mod logs;
+mod state;
+mod stats;
+mod transfer;
+mod trouble;
+mod volumes;
+
+use async_trait::async_trait;
+use bollard::Docker;
+use hoist_phases::ports::{ContainerSpec, ContainerState, EngineInfo, ExecOutput, Runtime, RuntimeError};
+use tokio::sync::OnceCell;
+
+pub use connect::{ConnectError, Endpoint};
+pub use logs::{LogLine, Stream};
+pub use stats::Stats;
+
+use info::Facts;
+
+/// A container engine that has answered.
+#[derive(Debug)]
+pub struct Engine {
+    docker: Docker,
+    endpoint: Endpoint,
+    /// What the engine's host can do: asked for once, by the first call that needs it.
+    facts: OnceCell<Facts>,
+}
+
+impl Engine {
+    fn new(docker: Docker, endpoint: Endpoint) -> Self {
+        Self { docker, endpoint, facts: OnceCell::new() }
+    }
+
+    /// The client underneath, for what isn't about containers: building, loading and pulling images.
+    pub fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// Where the engine answers.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+#[async_trait]
+impl Runtime for Engine {
+    async fn info(&self) -> Result<EngineInfo, RuntimeError> {
+        self.engine_info().await
+    }
+
+    async fn missing_images(&self, references: &[String]) -> Result<Vec<String>, RuntimeError> {
+        self.images_missing(references).await
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
+        self.create_container(spec).await
+    }
+
+    async fn start(&self, name: &str) -> Result<(), RuntimeError> {
+        self.start_container(name).await
+    }
+
+    async fn stop(&self, name: &str, grace_secs: u32) -> Result<(), RuntimeError> {
+        self.stop_container(name, grace_secs).await
+    }
+
+    async fn wait(&self, name: &str) -> Result<i64, RuntimeError> {
+        self.wait_container(name).await
+    }
+
+    async fn inspect(&self, name: &str) -> Result<Option<ContainerState>, RuntimeError> {
+        self.inspect_container(name).await
+    }
+
+    async fn list(&self, cluster: Option<&str>) -> Result<Vec<ContainerState>, RuntimeError> {
+        self.list_containers(cluster).await
+    }
+
+    async fn logs(&self, name: &str, tail: u32) -> Result<String, RuntimeError> {
+        self.last_logs(name, tail).await
+    }
+
+    async fn exec(&self, name: &str, command: &[&str], stdin: &[u8]) -> Result<ExecOutput, RuntimeError> {
+        self.run_in(name, command, stdin).await
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), RuntimeError> {
+        self.remove_container(name).await
+    }
+
+    async fn volumes(&self, cluster: &str) -> Result<Vec<String>, RuntimeError> {
+        self.volumes_of(cluster).await
+    }
+
+    async fn remove_volume(&self, name: &str) -> Result<(), RuntimeError> {
+        self.volume_removed(name).await
+    }
+}

@@ -1,0 +1,201 @@
+//! Files into and out of containers, through the engine's archive interface.
+
+use std::io::Read as _;
+
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
+use futures_util::TryStreamExt;
+use hoist_phases::ports::{ContainerSpec, FileEntry, MountKind, RuntimeError};
+
+use super::Engine;
+use super::archive::{Directories, Owner, PackError, is_below, pack, pack_directories};
+use super::trouble::{Refused, refused, status};
+
+const UPLOAD: &str = "upload files to";
+
+/// Mode of a volume's root that is handed to a user.
+const MOUNT_MODE: u32 = 0o700;
+
+/// Where files can land in a container.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    name: String,
+    read_only_root: bool,
+    /// Mount points, and whether each is a tmpfs of the container alone.
+    mounts: Vec<(String, bool)>,
+}
+
+impl Place {
+    pub(super) fn of(spec: &ContainerSpec) -> Self {
+        let tmpfs = |kind: &MountKind| matches!(kind, MountKind::Tmpfs { .. });
+        Self {
+            name: spec.name.clone(),
+            read_only_root: spec.read_only_root,
+            mounts: spec.mounts.iter().map(|m| (m.target.clone(), tmpfs(&m.kind))).collect(),
+        }
+    }
+
+    /// The innermost mount above a path; `/` when it is the root file system.
+    fn base<'a>(&'a self, path: &str) -> Result<&'a str, Refused> {
+        let above = self.mounts.iter().filter(|(target, _)| is_below(target, path));
+        match above.max_by_key(|(target, _)| target.len()) {
+            Some((mount, true)) => Err(Refused::Tmpfs { path: path.to_owned(), mount: mount.clone() }),
+            Some((mount, false)) => Ok(mount),
+            None if self.read_only_root => Err(Refused::NoMount(path.to_owned())),
+            None => Ok("/"),
+        }
+    }
+}
+
+/// An archive and the directory it is unpacked in.
+#[derive(Debug)]
+pub(super) struct Upload {
+    directory: String,
+    archive: Vec<u8>,
+}
+
+impl Engine {
+    /// The files as archives, one for each mount that they lie in.
+    pub(super) fn uploads(
+        &self,
+        place: &Place,
+        files: &[FileEntry],
+        owner: Owner,
+    ) -> Result<Vec<Upload>, RuntimeError> {
+        let mut bases: Vec<(&str, Vec<&FileEntry>)> = Vec::new();
+        for file in files {
+            let base = place.base(&file.path).map_err(|why| refused(UPLOAD, &place.name, why))?;
+            match bases.iter_mut().find(|(known, _)| *known == base) {
+                Some((_, files)) => files.push(file),
+                None => bases.push((base, vec![file])),
+            }
+        }
+        let packed = bases.into_iter().map(|(base, files)| {
+            let directories = if base == "/" { Directories::Left } else { Directories::Owned };
+            let archive = pack(base, &files, owner, directories).map_err(|e| unpackable(&place.name, e))?;
+            Ok(Upload { directory: base.to_owned(), archive })
+        });
+        packed.collect()
+    }
+
+    pub(super) async fn send(&self, id: &str, name: &str, uploads: Vec<Upload>) -> Result<(), RuntimeError> {
+        for Upload { directory, archive } in uploads {
+            let options = UploadToContainerOptionsBuilder::new().path(&directory).build();
+            let body = bollard::body_full(archive.into());
+            let sent = self.docker.upload_to_container(id, Some(options), body).await;
+            sent.map_err(|e| self.failed(UPLOAD, name, e))?;
+        }
+        Ok(())
+    }
+
+    /// Makes `owner` the owner of the mount points `targets` of container `id`.
+    pub(super) async fn own_through_helper(
+        &self,
+        spec: &ContainerSpec,
+        id: &str,
+        owner: Owner,
+        targets: &[&str],
+    ) -> Result<(), RuntimeError> {
+        let archive = pack_directories(targets, owner, MOUNT_MODE).map_err(|e| unpackable(&spec.name, e))?;
+        let body = ContainerCreateBody {
+            image: Some(spec.image.clone()),
+            cmd: Some(vec!["never-started".to_owned()]),
+            // So that `down` finds it should this process die before it is removed.
+            labels: Some(spec.labels.clone().into_iter().collect()),
+            host_config: Some(HostConfig {
+                network_mode: Some("none".to_owned()),
+                volumes_from: Some(vec![id.to_owned()]),
+                ..HostConfig::default()
+            }),
+            ..ContainerCreateBody::default()
+        };
+        let helper = self.docker.create_container(None, body).await;
+        let helper = helper.map_err(|e| self.failed("hand over the volumes of", &spec.name, e))?.id;
+        let sent = self.send(&helper, &spec.name, vec![Upload { directory: "/".to_owned(), archive }]).await;
+        let removed = self.remove_container(&helper).await;
+        sent.and(removed)
+    }
+
+    /// Puts files, owned by `user` (`UID:GID`, root when absent), into a container that exists,
+    /// running or not.
+    ///
+    /// # Errors
+    /// When there is no such container, or a file has no place that the engine can write to: a
+    /// read-only root file system, or a tmpfs, which the engine doesn't see.
+    pub async fn upload(
+        &self,
+        name: &str,
+        user: Option<&str>,
+        files: &[FileEntry],
+    ) -> Result<(), RuntimeError> {
+        let owner = Owner::of(user).map_err(|why| refused(UPLOAD, name, why))?;
+        let found =
+            self.docker.inspect_container(name, None).await.map_err(|e| self.failed(UPLOAD, name, e))?;
+        let host = found.host_config.unwrap_or_default();
+        let volumes = found.mounts.unwrap_or_default().into_iter().filter_map(|mount| mount.destination);
+        let tmpfs = host.tmpfs.unwrap_or_default().into_keys();
+        let place = Place {
+            name: name.to_owned(),
+            read_only_root: host.readonly_rootfs.unwrap_or_default(),
+            mounts: volumes.map(|target| (target, false)).chain(tmpfs.map(|target| (target, true))).collect(),
+        };
+        let uploads = self.uploads(&place, files, owner)?;
+        self.send(name, name, uploads).await
+    }
+
+    /// A file or directory of a container as a tar archive whose first entry is that file or directory.
+    ///
+    /// # Errors
+    /// When the container or the path doesn't exist.
+    pub async fn download(&self, name: &str, path: &str) -> Result<Vec<u8>, RuntimeError> {
+        let options = DownloadFromContainerOptionsBuilder::new().path(path).build();
+        let chunks = self.docker.download_from_container(name, Some(options));
+        let read = chunks.try_fold(Vec::new(), |mut all, chunk| async move {
+            all.extend_from_slice(&chunk);
+            Ok(all)
+        });
+        read.await.map_err(|e| self.failed("download from", &format!("{name}:{path}"), e))
+    }
+
+    /// The content of one regular file of a container; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When the container doesn't exist or the path is no regular file.
+    pub async fn read_file(&self, name: &str, path: &str) -> Result<Option<Vec<u8>>, RuntimeError> {
+        let archive = match self.download(name, path).await {
+            Ok(archive) => archive,
+            Err(RuntimeError::Failed { source, .. })
+                if source.downcast_ref().is_some_and(|e| status(e) == Some(404) && no_such_file(e)) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let object = format!("{name}:{path}");
+        let unreadable = |source: std::io::Error| RuntimeError::Failed {
+            operation: "read",
+            object: object.clone(),
+            source: source.into(),
+        };
+        let mut archive = tar::Archive::new(archive.as_slice());
+        let mut entries = archive.entries().map_err(unreadable)?;
+        let Some(entry) = entries.next() else { return Err(refused("read", &object, Refused::NoAnswer)) };
+        let mut entry = entry.map_err(unreadable)?;
+        if !entry.header().entry_type().is_file() {
+            return Err(refused("read", &object, Refused::NoFile));
+        }
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).map_err(unreadable)?;
+        Ok(Some(content))
+    }
+}
+
+/// Both a missing container and a missing file are 404.
+fn no_such_file(error: &bollard::errors::Error) -> bool {
+    !error.to_string().to_ascii_lowercase().contains("no such container:")
+        || error.to_string().contains("Could not find the file")
+}
+
+fn unpackable(name: &str, error: PackError) -> RuntimeError {
+    RuntimeError::Failed { operation: UPLOAD, object: name.to_owned(), source: error.into() }
+}
