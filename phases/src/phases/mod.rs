@@ -7,11 +7,21 @@ pub mod bootstrap_config;
 pub mod bootstrap_rbac;
 pub mod certs;
 pub mod cni;
+pub mod containers;
+pub mod control_plane;
 pub mod coredns;
+mod etcd;
+pub mod flags;
+pub mod images;
 pub mod kube_proxy;
 pub mod kubeconfig;
+pub mod machines;
+mod network;
+pub mod nodes;
 mod outputs;
+pub mod preflight;
 pub mod token;
+pub mod wait;
 
 use std::sync::Arc;
 
@@ -90,4 +100,82 @@ impl std::fmt::Debug for Phase {
 }
 
 /// All phases: subcommands, `--skip-phase`, the plan, docs and the progress display derive from this.
-pub static PHASES: &[Phase] = &[];
+///
+/// Objects of the API are posted the moment the API server serves, the addons in one burst with
+/// the rest: nothing but a joining node needs them in a certain order. Machines boot while the
+/// control plane starts.
+pub static PHASES: &[Phase] = &[
+    Phase {
+        id: PhaseId::Preflight,
+        after: &[],
+        summary: "the engine answers, images are there, address ranges and ports are free",
+        run: preflight::run,
+    },
+    Phase {
+        id: PhaseId::Network,
+        after: &[PhaseId::Preflight],
+        summary: "the shared namespace with bridge, DHCP, DNS, NAT and the published API port",
+        run: network::run,
+    },
+    Phase {
+        id: PhaseId::Certs,
+        after: &[PhaseId::Preflight],
+        summary: "authorities, certificates and keys",
+        run: certs::run,
+    },
+    Phase {
+        id: PhaseId::Kubeconfig,
+        after: &[PhaseId::Network, PhaseId::Certs],
+        summary: "kubeconfig files of the administrator and the components",
+        run: kubeconfig::run,
+    },
+    Phase {
+        id: PhaseId::Etcd,
+        after: &[PhaseId::Network, PhaseId::Certs],
+        summary: "etcd, a single member with TLS",
+        run: etcd::run,
+    },
+    Phase {
+        id: PhaseId::ControlPlane,
+        after: &[PhaseId::Network, PhaseId::Kubeconfig],
+        summary: "kube-apiserver, kube-controller-manager and kube-scheduler",
+        run: control_plane::run,
+    },
+    Phase {
+        id: PhaseId::Machines,
+        after: &[PhaseId::Network],
+        summary: "the nodes' machines, booted and on the bridge",
+        run: machines::run,
+    },
+    Phase {
+        id: PhaseId::BootstrapRbac,
+        after: &[PhaseId::ControlPlane],
+        summary: "bootstrap token and the roles that joining nodes need",
+        run: bootstrap_rbac::run,
+    },
+    Phase {
+        id: PhaseId::BootstrapConfig,
+        after: &[PhaseId::ControlPlane],
+        summary: "cluster-info with its signature, kubeadm-config, kubelet-config",
+        run: bootstrap_config::run,
+    },
+    Phase {
+        id: PhaseId::KubeProxy,
+        after: &[PhaseId::ControlPlane],
+        summary: "kube-proxy on every node",
+        run: kube_proxy::run,
+    },
+    Phase { id: PhaseId::Cni, after: &[PhaseId::ControlPlane], summary: "the pod network", run: cni::run },
+    Phase {
+        id: PhaseId::CoreDns,
+        after: &[PhaseId::ControlPlane],
+        summary: "the cluster's DNS, two replicas",
+        run: coredns::run,
+    },
+    Phase {
+        id: PhaseId::Nodes,
+        after: &[PhaseId::Machines, PhaseId::BootstrapRbac, PhaseId::BootstrapConfig],
+        summary: "the machines joined by kubeadm join",
+        run: nodes::run,
+    },
+];

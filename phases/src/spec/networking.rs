@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn overlap_names_both_sides() {
-        let taken = [("engine network bridge".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(172, 17, 0, 0), 16))];
+        let taken =
+            [("engine network bridge".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(172, 17, 0, 0), 16))];
         let problems = networking("172.16.0.0/12", "172.17.3.0/24").problems(&taken);
         let text: Vec<_> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn identity_follows_the_number() {
-        let identity = |n| NodeSpec::new(n, NodeKind::Container).map(|node| (node.name(), node.address(), node.mac()));
+        let identity =
+            |n| NodeSpec::new(n, NodeKind::Container).map(|node| (node.name(), node.address(), node.mac()));
         assert_eq!(
             identity(7),
             Ok(("node07".into(), Ipv4Addr::new(192, 168, 66, 107), "52:55:00:d1:55:07".into()))

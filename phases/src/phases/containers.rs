@@ -1,0 +1,213 @@
+//! Makes a container what its specification says, and tells why one that should run does not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::ports::{ContainerSpec, ContainerState, Network, Runtime, RuntimeError, Status, label};
+use crate::spec::{ClusterName, Component};
+
+/// Lines of a failed component's log that its error shows.
+const LOG_TAIL: u32 = 20;
+
+/// Ends that can't be bad luck any more, when each came within [`SHORT_LIFE`].
+const MAX_ENDS: u32 = 3;
+
+/// A process that ended over bad flags lived for less. kube-controller-manager gives up by itself
+/// after 10 s without a healthy API server, as often as it takes: that is waiting, not failing.
+const SHORT_LIFE: Duration = Duration::from_secs(5);
+
+/// The grace a component gets before it is killed, in seconds: etcd needs a moment to close its log.
+const STOP_GRACE_SECS: u32 = 10;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error("{name} ended with exit code {code}{oom}; its last lines:\n{log}", oom = if *oom_killed { " (out of memory)" } else { "" })]
+    Ended { name: String, code: i64, oom_killed: bool, log: String },
+    #[error("{name} keeps ending ({ends} times); its last lines:\n{log}")]
+    KeepsEnding { name: String, ends: u32, log: String },
+    #[error("{0} is gone")]
+    Gone(String),
+}
+
+/// Name of a component's container: `hoist-CLUSTER-COMPONENT`.
+pub fn component_name(cluster: &ClusterName, component: Component) -> String {
+    format!("hoist-{cluster}-{component}")
+}
+
+/// Name of a node's container, and prefix of its volumes.
+pub fn node_name(cluster: &ClusterName, node: &str) -> String {
+    format!("hoist-{cluster}-{node}")
+}
+
+/// Creates, re-creates or starts a container so that it runs as specified; `true` when it had to.
+///
+/// # Errors
+/// When the engine refuses.
+pub async fn reconcile(
+    runtime: &Arc<dyn Runtime>,
+    cluster: &ClusterName,
+    role: &str,
+    mut spec: ContainerSpec,
+) -> Result<bool, ContainerError> {
+    spec.labels.insert(label::CLUSTER.to_owned(), cluster.to_string());
+    spec.labels.insert(label::ROLE.to_owned(), role.to_owned());
+    let hash = spec.content_hash();
+    spec.labels.insert(label::HASH.to_owned(), hash.clone());
+
+    let found = runtime.inspect(&spec.name).await?;
+    let owner = match &spec.network {
+        Network::Container(owner) => runtime.inspect(owner).await?,
+        Network::Own | Network::None => None,
+    };
+    match decide(found.as_ref(), &hash, owner.as_ref()) {
+        Decision::Keep => return Ok(false),
+        Decision::Start => {}
+        Decision::Restart => runtime.stop(&spec.name, STOP_GRACE_SECS).await?,
+        Decision::Recreate => {
+            runtime.stop(&spec.name, STOP_GRACE_SECS).await?;
+            runtime.remove(&spec.name).await?;
+            runtime.create(&spec).await?;
+        }
+        Decision::Create => {
+            runtime.create(&spec).await?;
+        }
+    }
+    runtime.start(&spec.name).await?;
+    Ok(true)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    Create,
+    Recreate,
+    Restart,
+    Start,
+    Keep,
+}
+
+/// What to do about a container, given the one whose network namespace it should share.
+fn decide(found: Option<&ContainerState>, hash: &str, owner: Option<&ContainerState>) -> Decision {
+    let Some(found) = found else { return Decision::Create };
+    if found.labels.get(label::HASH).map(String::as_str) != Some(hash) {
+        return Decision::Recreate;
+    }
+    if let Some(owner) = owner {
+        // A namespace is joined by container id: a re-made owner leaves its sharers with a dead one.
+        if found.network_of.as_ref().is_some_and(|id| *id != owner.id) {
+            return Decision::Recreate;
+        }
+        if found.status == Status::Running && started_before(found, owner) {
+            return Decision::Restart;
+        }
+    }
+    match found.status {
+        Status::Running | Status::Restarting => Decision::Keep,
+        Status::Created | Status::Paused | Status::Exited { .. } => Decision::Start,
+    }
+}
+
+/// Whether `sharer` runs since before the start of `owner`, and so in a namespace that is no more.
+pub fn started_before(sharer: &ContainerState, owner: &ContainerState) -> bool {
+    let moment = |state: &ContainerState| OffsetDateTime::parse(&state.started_at, &Rfc3339).ok();
+    match (moment(sharer), moment(owner)) {
+        (Some(sharer), Some(owner)) => sharer < owner,
+        _ => false,
+    }
+}
+
+/// Watches containers from the start of a phase on: a component may end and be started again, but
+/// not over and over.
+#[derive(Debug)]
+pub struct Watch {
+    begin: Instant,
+    /// Restarts that the engine had counted at the first look: those of earlier days don't count.
+    before: Mutex<BTreeMap<String, u32>>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { begin: Instant::now(), before: Mutex::default() }
+    }
+}
+
+impl Watch {
+    /// Succeeds while a container runs or has a chance to; fails once it has ended for good.
+    ///
+    /// # Errors
+    /// Says the exit code or the number of ends, and the last lines of the container's log.
+    pub async fn check(&self, runtime: &Arc<dyn Runtime>, name: &str) -> Result<(), ContainerError> {
+        let Some(state) = runtime.inspect(name).await? else {
+            return Err(ContainerError::Gone(name.to_owned()));
+        };
+        let name = name.to_owned();
+        if let Status::Exited { code, oom_killed } = state.status {
+            let log = runtime.logs(&name, LOG_TAIL).await?;
+            return Err(ContainerError::Ended { name, code, oom_killed, log });
+        }
+        let before = {
+            let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+            // The first look may come after the first ends of a container made a moment ago; those
+            // few are forgiven, the next ones come at once.
+            *before.entry(name.clone()).or_insert(state.restarts)
+        };
+        let ends = state.restarts.saturating_sub(before);
+        if ends >= MAX_ENDS && self.begin.elapsed() < SHORT_LIFE * ends {
+            let log = runtime.logs(&name, LOG_TAIL).await?;
+            return Err(ContainerError::KeepsEnding { name, ends, log });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(hash: &str, status: Status, started_at: &str) -> ContainerState {
+        ContainerState {
+            id: "id".into(),
+            name: "name".into(),
+            labels: [(label::HASH.to_owned(), hash.to_owned())].into(),
+            status,
+            restarts: 0,
+            published: Vec::new(),
+            started_at: started_at.into(),
+            network_of: Some("owner".into()),
+        }
+    }
+
+    fn owner(id: &str, started_at: &str) -> ContainerState {
+        ContainerState { id: id.into(), ..state("h", Status::Running, started_at) }
+    }
+
+    const EARLY: &str = "2026-01-01T00:00:00.5Z";
+    // Later than EARLY, though it sorts before it as text.
+    const LATE: &str = "2026-01-01T00:00:00.51Z";
+
+    #[test]
+    fn keeps_what_is_right() {
+        let running = state("h", Status::Running, LATE);
+        assert_eq!(decide(Some(&running), "h", Some(&owner("owner", EARLY))), Decision::Keep);
+    }
+
+    #[test]
+    fn remakes_what_differs() {
+        assert_eq!(decide(None, "h", None), Decision::Create);
+        assert_eq!(decide(Some(&state("old", Status::Running, LATE)), "h", None), Decision::Recreate);
+        let ended = Status::Exited { code: 1, oom_killed: false };
+        assert_eq!(decide(Some(&state("h", ended, LATE)), "h", None), Decision::Start);
+    }
+
+    #[test]
+    fn moby_36334_sharers_of_a_dead_namespace_are_mended() {
+        let sharer = state("h", Status::Running, EARLY);
+        assert_eq!(decide(Some(&sharer), "h", Some(&owner("owner", LATE))), Decision::Restart);
+        assert_eq!(decide(Some(&sharer), "h", Some(&owner("another", EARLY))), Decision::Recreate);
+    }
+}

@@ -1,0 +1,211 @@
+//! control-plane: kube-apiserver, kube-controller-manager and kube-scheduler, started without
+//! waiting for etcd or each other: each retries until what it needs is there.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, try_join_all};
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::phases::containers::{self, Watch, component_name};
+use crate::phases::flags::Flags;
+use crate::phases::network::NONROOT;
+use crate::phases::{Context, PhaseId, etcd, images, wait};
+use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network};
+use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
+use crate::spec::{ClusterSpec, Component};
+
+pub(super) const CONTROLLER_MANAGER_PORT: u16 = 10257;
+pub(super) const SCHEDULER_PORT: u16 = 10259;
+
+/// kubernetes/kubernetes#137743: 20 s is too short on a busy host. A process that ended doesn't
+/// wait for it: it fails the phase at once.
+const DEADLINE: Duration = Duration::from_secs(180);
+
+const COMPONENTS: [Component; 3] = [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
+
+/// Open files a component asks for, when the engine's host allows that many.
+const NOFILE: u64 = 65_536;
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    apply(cx).boxed()
+}
+
+async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
+    let nofile = cx.outputs.network.get()?.nofile;
+    let kubeconfigs = cx.outputs.kubeconfigs.get()?;
+    let pki = cx.outputs.pki.get()?;
+    let specs = COMPONENTS.map(|component| {
+        let flags = match component {
+            Component::ControllerManager => controller_manager(&cx.spec),
+            Component::Scheduler => scheduler(&cx.spec),
+            _ => api_server(&cx.spec),
+        };
+        let mut files = pki.files_for(component);
+        files.extend(kubeconfigs.file_for(component));
+        (component, container(&cx.spec, component, flags, files, nofile))
+    });
+    let changed = try_join_all(specs.map(|(component, spec)| async move {
+        let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component.name(), spec).await?;
+        if changed {
+            cx.events.step(PhaseId::ControlPlane, format!("{component} started"));
+        }
+        Ok::<_, PhaseError>(changed)
+    }))
+    .await?
+    .into_iter()
+    .any(|changed| changed);
+
+    let api = cx.ports.connect.connect(kubeconfigs.super_admin()).await?;
+    // Serving is enough: a system:masters user is let in from the first moment, and all later
+    // phases retry what the start hooks have not made yet.
+    let watch = Watch::default();
+    wait::until(DEADLINE, || async {
+        check_components(cx, &watch).await?;
+        match api.get_path("/api/v1/namespaces?limit=1").await {
+            Ok((200, _)) => Ok(wait::Poll::Ready(())),
+            Ok((code, body)) => Ok(wait::Poll::Pending(format!("kube-apiserver answers {code}: {body}"))),
+            Err(error) if error.is_transient() => Ok(wait::Poll::Pending(chain(&error))),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await?;
+    cx.outputs.api.set(api);
+    Ok(Outcome::changed(changed))
+}
+
+/// Fails when a component has ended for good, with its exit code and last log lines.
+///
+/// # Errors
+/// [`containers::ContainerError`], naming the component.
+pub async fn check_components(cx: &Context, watch: &Watch) -> Result<(), PhaseError> {
+    let checks = COMPONENTS.into_iter().chain([Component::Etcd]).map(|component| async move {
+        watch.check(&cx.ports.runtime, &component_name(&cx.spec.name, component)).await
+    });
+    try_join_all(checks).await?;
+    Ok(())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// The container of one component: no root, no capability, read-only root file system, its own
+/// keys and nothing else.
+pub(super) fn container(
+    spec: &ClusterSpec,
+    component: Component,
+    flags: Flags,
+    files: Vec<FileEntry>,
+    nofile: u64,
+) -> ContainerSpec {
+    let limits = spec.component(component);
+    let mut container = ContainerSpec::new(
+        component_name(&spec.name, component),
+        images::reference(spec, component.name()),
+        Network::Container(component_name(&spec.name, Component::Owner)),
+    );
+    container.args = flags.render();
+    container.user = Some(NONROOT.to_owned());
+    container.mounts = vec![Mount { target: "/etc/kubernetes".to_owned(), kind: MountKind::Anonymous }];
+    container.files = files;
+    container.memory_bytes = Some(limits.memory_bytes);
+    container.cpu_millis = Some(limits.cpu_millis);
+    container.nofile = Some(nofile.min(NOFILE));
+    container.restart = true;
+    container
+}
+
+/// Flags of kube-apiserver, after those kubeadm 1.36 gives it. Differences: the kubelet is dialled
+/// by address first, since node names mean nothing to the engine's resolver, and aggregated APIs
+/// and webhooks by endpoint address, since no kube-proxy serves this namespace.
+fn api_server(spec: &ClusterSpec) -> Flags {
+    let pki = "/etc/kubernetes/pki";
+    Flags::new([
+        ("advertise-address", CONTROL_PLANE_ADDRESS.to_string()),
+        ("allow-privileged", "true".to_owned()),
+        ("authorization-mode", "Node,RBAC".to_owned()),
+        ("client-ca-file", format!("{pki}/ca.crt")),
+        ("enable-admission-plugins", "NodeRestriction".to_owned()),
+        ("enable-aggregator-routing", "true".to_owned()),
+        ("enable-bootstrap-token-auth", "true".to_owned()),
+        ("etcd-cafile", format!("{pki}/etcd/ca.crt")),
+        ("etcd-certfile", format!("{pki}/apiserver-etcd-client.crt")),
+        ("etcd-keyfile", format!("{pki}/apiserver-etcd-client.key")),
+        ("etcd-servers", format!("https://127.0.0.1:{}", etcd::CLIENT_PORT)),
+        ("kubelet-client-certificate", format!("{pki}/apiserver-kubelet-client.crt")),
+        ("kubelet-client-key", format!("{pki}/apiserver-kubelet-client.key")),
+        ("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname".to_owned()),
+        ("profiling", "false".to_owned()),
+        ("proxy-client-cert-file", format!("{pki}/front-proxy-client.crt")),
+        ("proxy-client-key-file", format!("{pki}/front-proxy-client.key")),
+        ("requestheader-allowed-names", "front-proxy-client".to_owned()),
+        ("requestheader-client-ca-file", format!("{pki}/front-proxy-ca.crt")),
+        ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
+        ("requestheader-group-headers", "X-Remote-Group".to_owned()),
+        ("requestheader-username-headers", "X-Remote-User".to_owned()),
+        ("secure-port", API_PORT.to_string()),
+        ("service-account-issuer", format!("https://kubernetes.default.svc.{}", spec.networking.dns_domain)),
+        ("service-account-key-file", format!("{pki}/sa.pub")),
+        ("service-account-signing-key-file", format!("{pki}/sa.key")),
+        ("service-cluster-ip-range", spec.networking.service_subnet.to_string()),
+        ("tls-cert-file", format!("{pki}/apiserver.crt")),
+        ("tls-private-key-file", format!("{pki}/apiserver.key")),
+    ])
+    .overridden_by(&spec.component(Component::ApiServer).extra_args)
+}
+
+/// Flags of kube-controller-manager. Differences from kubeadm's: no leader election, since a
+/// restarted single instance would wait 15 s for its own old lease; and client limits that don't
+/// make starting its controllers take five seconds.
+fn controller_manager(spec: &ClusterSpec) -> Flags {
+    let pki = "/etc/kubernetes/pki";
+    let kubeconfig = "/etc/kubernetes/controller-manager.conf";
+    Flags::new([
+        ("allocate-node-cidrs", "true".to_owned()),
+        ("authentication-kubeconfig", kubeconfig.to_owned()),
+        ("authorization-kubeconfig", kubeconfig.to_owned()),
+        ("bind-address", "127.0.0.1".to_owned()),
+        ("client-ca-file", format!("{pki}/ca.crt")),
+        ("cluster-cidr", spec.networking.pod_subnet.to_string()),
+        ("cluster-name", "kubernetes".to_owned()),
+        ("cluster-signing-cert-file", format!("{pki}/ca.crt")),
+        ("cluster-signing-key-file", format!("{pki}/ca.key")),
+        ("controllers", "*,bootstrapsigner,tokencleaner".to_owned()),
+        ("kube-api-burst", "2000".to_owned()),
+        ("kube-api-qps", "1000".to_owned()),
+        ("kubeconfig", kubeconfig.to_owned()),
+        ("leader-elect", "false".to_owned()),
+        ("profiling", "false".to_owned()),
+        ("requestheader-client-ca-file", format!("{pki}/front-proxy-ca.crt")),
+        ("root-ca-file", format!("{pki}/ca.crt")),
+        ("secure-port", CONTROLLER_MANAGER_PORT.to_string()),
+        ("service-account-private-key-file", format!("{pki}/sa.key")),
+        ("service-cluster-ip-range", spec.networking.service_subnet.to_string()),
+        ("use-service-account-credentials", "true".to_owned()),
+    ])
+    .overridden_by(&spec.component(Component::ControllerManager).extra_args)
+}
+
+/// Flags of kube-scheduler; without leader election for the same reason.
+fn scheduler(spec: &ClusterSpec) -> Flags {
+    let kubeconfig = "/etc/kubernetes/scheduler.conf";
+    Flags::new([
+        ("authentication-kubeconfig", kubeconfig.to_owned()),
+        ("authorization-kubeconfig", kubeconfig.to_owned()),
+        ("bind-address", "127.0.0.1".to_owned()),
+        ("kubeconfig", kubeconfig.to_owned()),
+        ("leader-elect", "false".to_owned()),
+        ("profiling", "false".to_owned()),
+        ("secure-port", SCHEDULER_PORT.to_string()),
+    ])
+    .overridden_by(&spec.component(Component::Scheduler).extra_args)
+}

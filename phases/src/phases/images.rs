@@ -1,0 +1,23 @@
+//! Which images a cluster needs, and what they are called.
+
+use crate::spec::{ClusterSpec, Cni, NodeKind};
+
+/// Every image is called after its program and the Kubernetes version it was built for. The
+/// `localhost` registry can't be pulled from, so a node never fetches another image of that name.
+pub fn reference(spec: &ClusterSpec, name: &str) -> String {
+    format!("localhost/hoist/{name}:{}", spec.kubernetes)
+}
+
+/// All images that `up` needs in the engine's store.
+pub fn needed(spec: &ClusterSpec) -> Vec<String> {
+    let control_plane =
+        ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let nodes = spec.nodes.iter().any(|node| node.kind == NodeKind::Container).then_some("node");
+    control_plane.into_iter().chain(nodes).map(|name| reference(spec, name)).collect()
+}
+
+/// The images that pods of hoist's addons run, preloaded into hoist's own node image.
+pub fn addons(spec: &ClusterSpec) -> Vec<String> {
+    let cni = (spec.cni == Cni::KubeRouter).then_some("kube-router");
+    ["pause", "kube-proxy", "coredns"].into_iter().chain(cni).map(|name| reference(spec, name)).collect()
+}

@@ -1,0 +1,194 @@
+//! machines: the nodes that hoist starts, booted and on br0, not yet part of the cluster.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, try_join_all};
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::phases::containers::{self, Watch, component_name, node_name};
+use crate::phases::{Context, PhaseId, images, wait};
+use crate::ports::{ContainerSpec, Mount, MountKind, Network, Runtime, label};
+use crate::spec::networking::{CONTROL_PLANE_ADDRESS, NODE_SUBNET};
+use crate::spec::{ClusterSpec, Component, NodeKind, NodeSpec};
+
+/// Label value of a node's container.
+pub const ROLE: &str = "node";
+
+/// How long a machine may take to boot; an idle host needs a second or two.
+const DEADLINE: Duration = Duration::from_secs(180);
+
+/// Everything systemd, runc and kubelet use. SYS_RESOURCE is left out on purpose: engines that
+/// don't have it themselves refuse to give it, and containerd can be told to do without.
+const CAPABILITIES: [&str; 30] = [
+    "AUDIT_CONTROL",
+    "AUDIT_READ",
+    "AUDIT_WRITE",
+    "BPF",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "KILL",
+    "LEASE",
+    "LINUX_IMMUTABLE",
+    "MKNOD",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_RAW",
+    "PERFMON",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_ADMIN",
+    "SYS_CHROOT",
+    "SYS_NICE",
+    "SYS_PTRACE",
+    "SYSLOG",
+    "SYS_BOOT",
+];
+
+#[derive(Debug, thiserror::Error)]
+enum MachineError {
+    #[error("{node}: {step} failed with exit code {code}: {output}")]
+    Step { node: String, step: &'static str, code: i64, output: String },
+}
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        if cx.spec.nodes.is_empty() {
+            return Ok(Outcome::Skipped("no nodes asked for".to_owned()));
+        }
+        let mtu = cx.outputs.network.get()?.mtu;
+        let changed = try_join_all(cx.spec.nodes.iter().map(|node| start(cx, node, mtu))).await?;
+        Ok(Outcome::changed(changed.into_iter().any(|changed| changed)))
+    }
+    .boxed()
+}
+
+async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseError> {
+    let runtime = &cx.ports.runtime;
+    let NodeKind::Container = node.kind;
+    let container = node_name(&cx.spec.name, &node.name());
+    let changed = containers::reconcile(runtime, &cx.spec.name, ROLE, machine(&cx.spec, node)).await?;
+    // A restarted machine, or one whose bridge went away with the namespace, has lost its link.
+    let linked = !changed && has_link(cx, &container).await?;
+    if !linked {
+        plug_in(cx, node, mtu).await?;
+        let watch = Watch::default();
+        wait::until(DEADLINE, || async {
+            watch.check(runtime, &container).await?;
+            let ready = ["test", "-S", "/run/containerd/containerd.sock"];
+            let output = runtime.exec(&container, &ready, &[]).await?;
+            Ok(match output.code {
+                0 => wait::Poll::Ready(()),
+                _ => wait::Poll::Pending(format!("{}: containerd has not started", node.name())),
+            })
+        })
+        .await?;
+        cx.events.step(PhaseId::Machines, format!("{} booted", node.name()));
+    }
+    Ok(!linked)
+}
+
+async fn has_link(cx: &Context, container: &str) -> Result<bool, PhaseError> {
+    let output = cx.ports.runtime.exec(container, &["test", "-e", "/sys/class/net/eth0"], &[]).await?;
+    Ok(output.code == 0)
+}
+
+/// Gives a machine its link to br0 and its address.
+///
+/// The veth is made by a helper that stands in the shared network namespace and in the machine's
+/// PID namespace: there the machine is process 1, so that its end of the pair can be handed over
+/// with NET_ADMIN alone, on a remote engine too.
+async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseError> {
+    let (runtime, name) = (&cx.ports.runtime, node.name());
+    let machine = node_name(&cx.spec.name, &name);
+    let mut helper = ContainerSpec::new(
+        format!("{machine}-link"),
+        images::reference(&cx.spec, "network"),
+        Network::Container(component_name(&cx.spec.name, Component::Owner)),
+    );
+    helper.pid_of = Some(machine.clone());
+    helper.capabilities = vec!["NET_ADMIN".to_owned()];
+    helper.labels.insert(label::CLUSTER.to_owned(), cx.spec.name.to_string());
+    helper.labels.insert(label::NODE.to_owned(), name.clone());
+    helper.labels.insert(label::ROLE.to_owned(), "link".to_owned());
+    helper.entrypoint = vec!["/bin/sh".to_owned(), "-euc".to_owned()];
+    helper.args = vec![format!(
+        "ip link del veth-{name} 2>/dev/null || :; \
+         ip link add name veth-{name} mtu {mtu} type veth peer name eth0 address {mac} mtu {mtu} netns 1; \
+         ip link set dev veth-{name} addrgenmode none master br0 up",
+        mac = node.mac()
+    )];
+    runtime.remove(&helper.name).await?;
+    runtime.create(&helper).await?;
+    runtime.start(&helper.name).await?;
+    let code = runtime.wait(&helper.name).await?;
+    if code != 0 {
+        let output = runtime.logs(&helper.name, 20).await?;
+        runtime.remove(&helper.name).await?;
+        return Err(MachineError::Step { node: name, step: "plugging into br0", code, output }.into());
+    }
+    runtime.remove(&helper.name).await?;
+
+    let script = format!(
+        "ip link set dev eth0 addrgenmode none; ip addr replace {address}/{prefix} dev eth0; \
+         ip link set dev eth0 up; ip route replace default via {gateway}; \
+         printf 'nameserver {gateway}\\n' >/etc/resolv.conf",
+        address = node.address(),
+        prefix = NODE_SUBNET.prefix_len(),
+        gateway = CONTROL_PLANE_ADDRESS,
+    );
+    let output = runtime.exec(&machine, &["/bin/sh", "-euc", &script], &[]).await?;
+    if output.code != 0 {
+        let (step, code) = ("setting the address", output.code);
+        return Err(MachineError::Step { node: name, step, code, output: output.stderr }.into());
+    }
+    Ok(())
+}
+
+/// The machine of a container node. It runs systemd and runc, so it keeps most capabilities and
+/// sees /proc and /sys unmasked; it is the one container of hoist that does.
+fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
+    let name = node_name(&spec.name, &node.name());
+    let mut machine = ContainerSpec::new(&name, images::reference(spec, "node"), Network::None);
+    machine.hostname = Some(node.name());
+    machine.labels.insert(label::NODE.to_owned(), node.name());
+    machine.capabilities = CAPABILITIES.map(str::to_owned).to_vec();
+    machine.read_only_root = false;
+    machine.unconfined = true;
+    // systemd, runc and kubelet keep their state where an overlay can't lie on another.
+    machine.mounts = ["containerd", "kubelet"]
+        .map(|dir| Mount {
+            target: format!("/var/lib/{dir}"),
+            kind: MountKind::Volume(format!("{name}-{dir}")),
+        })
+        .into_iter()
+        .chain(["/run", "/tmp"].map(|target| Mount {
+            target: target.to_owned(),
+            kind: MountKind::Tmpfs { bytes: None, exec: true },
+        }))
+        .collect();
+    machine.stop_signal = Some("SIGRTMIN+3".to_owned());
+    machine
+}
+
+/// Removes a node's machine with its volumes; whether it exists or not.
+///
+/// # Errors
+/// When the engine refuses.
+pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) -> Result<(), PhaseError> {
+    let name = node_name(&spec.name, &node.name());
+    runtime.remove(&name).await?;
+    for dir in ["containerd", "kubelet"] {
+        runtime.remove_volume(&format!("{name}-{dir}")).await?;
+    }
+    Ok(())
+}

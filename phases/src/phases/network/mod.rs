@@ -1,0 +1,215 @@
+//! network: the shared namespace with its bridge, DHCP, DNS, NAT and the published API port.
+//!
+//! The namespace belongs to a container that does nothing else, so that a crash of dnsmasq, one
+//! more sharer, strands nobody.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::phases::containers::{self, ContainerError, Watch, component_name};
+use crate::phases::{Context, NetworkFacts, PhaseId, images, wait};
+use crate::ports::{ContainerPort, ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime};
+use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS, NODE_SUBNET};
+use crate::spec::{ClusterSpec, Component, MAX_NODE_NUMBER, NodeKind, NodeSpec};
+
+/// User and group of every container that needs no root: the `nonroot` of many images.
+pub(super) const NONROOT: &str = "65532:65532";
+
+/// Where etcd keeps its data, in etcd's container and in the owner's.
+pub(super) const ETCD_DATA: &str = "/var/lib/etcd";
+
+/// How long the namespace may take; it takes less than a second on an idle engine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, thiserror::Error)]
+enum NetworkError {
+    #[error("the engine published no port for {API_PORT} of {0}")]
+    NotPublished(String),
+    #[error("dnsmasq wrote facts that can't be read: {0:?}")]
+    Facts(String),
+}
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    apply(cx).boxed()
+}
+
+async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
+    let runtime = &cx.ports.runtime;
+    let name = &cx.spec.name;
+    let owner_changed =
+        containers::reconcile(runtime, name, Component::Owner.name(), owner(&cx.spec)).await?;
+    let changed = containers::reconcile(runtime, name, Component::Dnsmasq.name(), dnsmasq(&cx.spec)).await?;
+
+    let api = published_port(runtime, &component_name(name, Component::Owner)).await?;
+    let (mtu, nofile) = namespace_facts(runtime, &component_name(name, Component::Dnsmasq)).await?;
+    cx.events.step(PhaseId::Network, format!("API port published at {api}"));
+    cx.outputs.network.set(NetworkFacts { api, mtu, nofile });
+    Ok(Outcome::changed(owner_changed || changed))
+}
+
+/// The owner mounts etcd's data too, so that a tmpfs outlives etcd's own container.
+fn owner(spec: &ClusterSpec) -> ContainerSpec {
+    let limits = spec.component(Component::Owner);
+    let mut owner = ContainerSpec::new(
+        component_name(&spec.name, Component::Owner),
+        images::reference(spec, "pause"),
+        Network::Own,
+    );
+    owner.hostname = Some(format!("hoist-{}", spec.name));
+    owner.user = Some(NONROOT.to_owned());
+    owner.publish = vec![ContainerPort(API_PORT)];
+    // The namespace routes between nodes, and from them to the outside.
+    owner.sysctls.insert("net.ipv4.ip_forward".to_owned(), "1".to_owned());
+    owner.mounts = vec![etcd_data(spec)];
+    owner.memory_bytes = Some(limits.memory_bytes + tmpfs_bytes(spec));
+    owner.cpu_millis = Some(limits.cpu_millis);
+    owner
+}
+
+/// Pages of a tmpfs are charged to whoever touched them first, which may be the owner.
+fn tmpfs_bytes(spec: &ClusterSpec) -> u64 {
+    if spec.etcd.durable { 0 } else { spec.etcd.tmpfs_bytes }
+}
+
+/// The volume of etcd's data.
+pub(super) fn etcd_data(spec: &ClusterSpec) -> Mount {
+    let name = format!("hoist-{}-etcd", spec.name);
+    let kind = if spec.etcd.durable {
+        MountKind::Volume(name)
+    } else {
+        MountKind::TmpfsVolume { name, bytes: spec.etcd.tmpfs_bytes }
+    };
+    Mount { target: ETCD_DATA.to_owned(), kind }
+}
+
+fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
+    let limits = spec.component(Component::Dnsmasq);
+    let mut dnsmasq = ContainerSpec::new(
+        component_name(&spec.name, Component::Dnsmasq),
+        images::reference(spec, "network"),
+        Network::Container(component_name(&spec.name, Component::Owner)),
+    );
+    dnsmasq.entrypoint = vec!["/bin/sh".to_owned(), "/etc/hoist/namespace.sh".to_owned()];
+    dnsmasq
+        .env
+        .insert("BRIDGE_ADDRESS".to_owned(), format!("{CONTROL_PLANE_ADDRESS}/{}", NODE_SUBNET.prefix_len()));
+    dnsmasq.env.insert("NODE_SUBNET".to_owned(), NODE_SUBNET.to_string());
+    // Bridge, address and NAT; raw sockets for DHCP and its ping check; ports 53 and 67.
+    dnsmasq.capabilities = ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"].map(str::to_owned).to_vec();
+    dnsmasq.mounts = vec![
+        Mount { target: "/etc/hoist".to_owned(), kind: MountKind::Anonymous },
+        Mount { target: "/run".to_owned(), kind: MountKind::Tmpfs { bytes: Some(16 << 20), exec: false } },
+    ];
+    let file = |path: &str, content: &str| FileEntry {
+        path: path.to_owned(),
+        mode: 0o600,
+        content: content.as_bytes().to_vec(),
+    };
+    dnsmasq.files = vec![
+        file("/etc/hoist/namespace.sh", include_str!("namespace.sh")),
+        file("/etc/hoist/dnsmasq.conf", &dnsmasq_conf(spec)),
+    ];
+    dnsmasq.memory_bytes = Some(limits.memory_bytes);
+    dnsmasq.cpu_millis = Some(limits.cpu_millis);
+    dnsmasq.restart = true;
+    dnsmasq
+}
+
+/// dnsmasq's configuration (dnsmasq(8)). Every node number has its lease and name reserved, so that
+/// a node added later needs no reload.
+fn dnsmasq_conf(spec: &ClusterSpec) -> String {
+    let mut conf = format!(
+        "interface=br0\n\
+         except-interface=lo\n\
+         bind-dynamic\n\
+         user=root\n\
+         group=root\n\
+         log-facility=-\n\
+         pid-file=/run/dnsmasq.pid\n\
+         no-hosts\n\
+         domain-needed\n\
+         bogus-priv\n\
+         local=/{domain}/\n\
+         cache-size=1000\n\
+         dhcp-leasefile=/run/dnsmasq.leases\n\
+         dhcp-authoritative\n\
+         dhcp-rapid-commit\n\
+         no-ping\n\
+         dhcp-range={subnet},static,{mask},infinite\n\
+         dhcp-option=option:router,{address}\n\
+         dhcp-option=option:dns-server,{address}\n\
+         host-record=control-plane,{address}\n",
+        domain = spec.networking.dns_domain,
+        subnet = NODE_SUBNET.network(),
+        mask = NODE_SUBNET.netmask(),
+        address = CONTROL_PLANE_ADDRESS,
+    );
+    for node in (1..=u32::from(MAX_NODE_NUMBER)).filter_map(|n| NodeSpec::new(n, NodeKind::Container).ok()) {
+        let (name, mac, address) = (node.name(), node.mac(), node.address());
+        let _ = writeln!(conf, "dhcp-host={mac},{address},{name}\nhost-record={name},{address}");
+    }
+    conf
+}
+
+async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::net::SocketAddr, PhaseError> {
+    let state = runtime.inspect(owner).await?.ok_or_else(|| ContainerError::Gone(owner.to_owned()))?;
+    let port = state.published.iter().find(|port| port.container == API_PORT);
+    Ok(port.map(|port| port.host).ok_or_else(|| NetworkError::NotPublished(owner.to_owned()))?)
+}
+
+/// Waits until dnsmasq serves, and reads what it found out about the namespace.
+async fn namespace_facts(runtime: &Arc<dyn Runtime>, dnsmasq: &str) -> Result<(u32, u64), PhaseError> {
+    let watch = Watch::default();
+    wait::until(DEADLINE, || async {
+        watch.check(runtime, dnsmasq).await?;
+        let log = runtime.logs(dnsmasq, 200).await.map_err(ContainerError::from)?;
+        Ok::<_, PhaseError>(match parse_facts(&log)? {
+            Some(facts) if log.contains("dnsmasq: started") || log.contains(": started, version") => {
+                wait::Poll::Ready(facts)
+            }
+            _ => wait::Poll::Pending("dnsmasq has not said that it started".to_owned()),
+        })
+    })
+    .await
+}
+
+/// Reads the last `hoist-facts` line: after a restart the log holds several.
+fn parse_facts(log: &str) -> Result<Option<(u32, u64)>, NetworkError> {
+    let Some(line) =
+        log.lines().rev().find_map(|line| line.split_once("hoist-facts ").map(|(_, facts)| facts))
+    else {
+        return Ok(None);
+    };
+    let value = |key: &str| {
+        line.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=').map(str::to_owned))
+    };
+    let facts = || {
+        let mtu = value("mtu")?.parse().ok()?;
+        let nofile = match value("nofile")?.as_str() {
+            "unlimited" => u64::MAX,
+            number => number.parse().ok()?,
+        };
+        Some((mtu, nofile))
+    };
+    facts().map(Some).ok_or_else(|| NetworkError::Facts(line.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_read_from_the_last_start() {
+        let log =
+            "hoist-facts mtu=1500 nofile=20000\ndnsmasq: started\nhoist-facts mtu=1400 nofile=unlimited\n";
+        assert!(matches!(parse_facts(log), Ok(Some((1400, u64::MAX)))));
+        assert!(matches!(parse_facts("dnsmasq: started"), Ok(None)));
+        assert!(parse_facts("hoist-facts mtu=x nofile=1").is_err());
+    }
+}

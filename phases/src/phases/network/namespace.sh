@@ -1,0 +1,26 @@
+#!/bin/sh
+# Lays out the shared network namespace, then becomes dnsmasq. Safe to run again: after a crash of
+# dnsmasq everything is there already, after a restart of the namespace's owner nothing is.
+set -eu
+
+mtu=$(cat /sys/class/net/eth0/mtu)
+
+if [ ! -e /sys/class/net/br0 ]; then
+    # A fixed address keeps the bridge from taking that of whichever port joins first, which would
+    # leave the nodes with a stale ARP entry for their gateway. No link-local IPv6 unless asked for.
+    ip link add name br0 address 52:55:00:d1:55:00 type bridge forward_delay 0
+    ip link set dev br0 addrgenmode none
+fi
+ip link set dev br0 mtu "$mtu" up
+ip addr replace "$BRIDGE_ADDRESS" dev br0
+
+# Nodes reach the outside with the namespace's own address.
+rule="POSTROUTING -s $NODE_SUBNET ! -d $NODE_SUBNET -o eth0 -j MASQUERADE"
+# shellcheck disable=SC2086 # the rule is a list of words
+iptables -w -t nat -C $rule 2>/dev/null || iptables -w -t nat -A $rule
+
+echo "hoist-facts mtu=$mtu nofile=$(ulimit -Hn)"
+
+# Under an unlimited number of open files dnsmasq would try to close each of them at its start.
+ulimit -n 1024
+exec dnsmasq --keep-in-foreground --conf-file=/etc/hoist/dnsmasq.conf --dhcp-option="option:mtu,$mtu"

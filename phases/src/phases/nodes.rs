@@ -1,0 +1,91 @@
+//! nodes: joins the machines with an unmodified `kubeadm join`, side by side.
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, try_join_all};
+use serde_json::json;
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::object::ObjectRef;
+use crate::phases::containers::node_name;
+use crate::phases::{Context, PhaseId};
+use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
+use crate::spec::{ClusterSpec, NodeSpec};
+
+/// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
+const JOIN_CONFIG: &str = "/run/hoist-join.yaml";
+
+/// Left behind by a successful `kubeadm join`.
+const JOINED: &str = "/etc/kubernetes/kubelet.conf";
+
+/// Checks of `kubeadm join` that judge the engine's host, which a container can't change.
+/// Each is named in docs/nodes.md.
+pub const HOST_CHECKS: [&str; 1] = ["SystemVerification"];
+
+#[derive(Debug, thiserror::Error)]
+enum JoinError {
+    #[error("{node}: the join configuration can't be written: {output}")]
+    Configure { node: String, output: String },
+    #[error("{node}: kubeadm join ended with exit code {code}:\n{output}")]
+    Join { node: String, code: i64, output: String },
+}
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        if cx.spec.nodes.is_empty() {
+            return Ok(Outcome::Skipped("no nodes asked for".to_owned()));
+        }
+        let joined = try_join_all(cx.spec.nodes.iter().map(|node| join(cx, node))).await?;
+        Ok(Outcome::changed(joined.into_iter().any(|joined| joined)))
+    }
+    .boxed()
+}
+
+async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
+    let (runtime, name) = (&cx.ports.runtime, node.name());
+    let machine = node_name(&cx.spec.name, &name);
+    if runtime.exec(&machine, &["test", "-e", JOINED], &[]).await?.code == 0 {
+        return Ok(false);
+    }
+    // The machine is new: what the API still knows of an earlier one of its name would make
+    // kubeadm refuse.
+    let stale =
+        ObjectRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name: name.clone() };
+    cx.outputs.api.get()?.delete(&stale).await?;
+
+    // By a file that only root can read, not by flags: a token in argv is there for all to see.
+    let config = join_configuration(&cx.spec, &cx.outputs.pki.get()?.ca_cert_hash(), node);
+    let write = format!("umask 077; cat >{JOIN_CONFIG}");
+    let output = runtime.exec(&machine, &["/bin/sh", "-euc", &write], config.as_bytes()).await?;
+    if output.code != 0 {
+        return Err(JoinError::Configure { node: name, output: output.stderr }.into());
+    }
+    let join = format!("trap 'rm -f {JOIN_CONFIG}' EXIT; kubeadm join --config {JOIN_CONFIG} 2>&1");
+    let output = runtime.exec(&machine, &["/bin/sh", "-uc", &join], &[]).await?;
+    if output.code != 0 {
+        return Err(JoinError::Join { node: name, code: output.code, output: output.stdout }.into());
+    }
+    cx.events.step(PhaseId::Nodes, format!("{name} joined"));
+    Ok(true)
+}
+
+/// A JoinConfiguration (kubeadm.k8s.io/v1beta4), as JSON, which is YAML too.
+fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -> String {
+    json!({
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "apiServerEndpoint": format!("{CONTROL_PLANE_ADDRESS}:{API_PORT}"),
+                "token": spec.token.expose(),
+                "caCertHashes": [ca_cert_hash],
+            },
+        },
+        "nodeRegistration": {
+            "name": node.name(),
+            "kubeletExtraArgs": [{ "name": "node-ip", "value": node.address().to_string() }],
+            "ignorePreflightErrors": HOST_CHECKS,
+        },
+    })
+    .to_string()
+}

@@ -1,0 +1,158 @@
+//! preflight: everything that would stop the bootstrap later is found before anything starts, and
+//! all of it in one error.
+
+use std::collections::BTreeMap;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::phases::{Context, control_plane, etcd, images};
+use crate::ports::EngineInfo;
+use crate::spec::networking::API_PORT;
+use crate::spec::{ClusterSpec, Component};
+
+/// What the control plane takes beside etcd's tmpfs, resident, measured idle: 0.5 GiB and some air.
+const CONTROL_PLANE_BYTES: u64 = 768 << 20;
+
+/// Everything found wrong, one line each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct PreflightError(pub Vec<Problem>);
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Problem {
+    #[error("images missing from the engine's store: {}", .0.join(", "))]
+    Images(Vec<String>),
+    #[error(transparent)]
+    Networking(#[from] crate::spec::networking::NetworkingError),
+    #[error(
+        "port {port} of the shared namespace: both {first} and {second} want it; change one's flag {flag}"
+    )]
+    Port { port: u16, first: Component, second: Component, flag: &'static str },
+    #[error(
+        "memory: the control plane and etcd's tmpfs need {needed_mib} MiB, the engine's host has {have_mib} MiB"
+    )]
+    Memory { needed_mib: u64, have_mib: u64 },
+}
+
+impl PreflightError {
+    /// The images that are missing, if any are.
+    pub fn missing_images(&self) -> Option<&[String]> {
+        self.0.iter().find_map(|problem| match problem {
+            Problem::Images(images) => Some(images.as_slice()),
+            _ => None,
+        })
+    }
+}
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        let needed = images::needed(&cx.spec);
+        let (info, missing) =
+            tokio::try_join!(cx.ports.runtime.info(), cx.ports.runtime.missing_images(&needed))?;
+        let problems = problems(&cx.spec, &info, missing);
+        if !problems.is_empty() {
+            return Err(PreflightError(problems).into());
+        }
+        cx.outputs.engine.set(info);
+        Ok(Outcome::Unchanged)
+    }
+    .boxed()
+}
+
+fn problems(spec: &ClusterSpec, info: &EngineInfo, missing: Vec<String>) -> Vec<Problem> {
+    let mut problems: Vec<Problem> =
+        spec.networking.problems(&info.networks).into_iter().map(Problem::from).collect();
+    if !missing.is_empty() {
+        problems.push(Problem::Images(missing));
+    }
+    problems.extend(port_conflicts(spec));
+    let tmpfs = if spec.etcd.durable { 0 } else { spec.etcd.tmpfs_bytes };
+    let needed = CONTROL_PLANE_BYTES + tmpfs;
+    if info.memory_bytes > 0 && info.memory_bytes < needed {
+        problems.push(Problem::Memory { needed_mib: needed >> 20, have_mib: info.memory_bytes >> 20 });
+    }
+    problems
+}
+
+/// All components share one namespace and so one set of ports (kubevirtci#656).
+fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
+    let wanted = [
+        (Component::Dnsmasq, 53, None),
+        (Component::Etcd, etcd::CLIENT_PORT, Some("listen-client-urls")),
+        (Component::Etcd, etcd::PEER_PORT, Some("listen-peer-urls")),
+        (Component::Etcd, etcd::METRICS_PORT, Some("listen-metrics-urls")),
+        (Component::ApiServer, API_PORT, Some("secure-port")),
+        (Component::ControllerManager, control_plane::CONTROLLER_MANAGER_PORT, Some("secure-port")),
+        (Component::Scheduler, control_plane::SCHEDULER_PORT, Some("secure-port")),
+    ];
+    let mut taken: BTreeMap<u16, Component> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (component, default, flag) in wanted {
+        let given = flag.and_then(|flag| spec.component(component).extra_args.get(flag).cloned());
+        let ports = given.as_deref().map_or_else(|| vec![default], ports_in);
+        for port in ports {
+            match taken.get(&port) {
+                Some(first) => problems.push(Problem::Port {
+                    port,
+                    first: *first,
+                    second: component,
+                    flag: flag.unwrap_or("port"),
+                }),
+                None => {
+                    taken.insert(port, component);
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// The ports of a flag that is a number or a list of URLs.
+fn ports_in(value: &str) -> Vec<u16> {
+    value.split(',').filter_map(|part| part.rsplit(':').next()?.trim_end_matches('/').parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::test_spec;
+
+    fn engine() -> EngineInfo {
+        EngineInfo { memory_bytes: 8 << 30, ..EngineInfo::default() }
+    }
+
+    #[test]
+    fn the_default_cluster_passes() {
+        assert_eq!(problems(&test_spec(), &engine(), Vec::new()), []);
+    }
+
+    #[test]
+    fn kubevirtci_656_two_components_on_one_port() {
+        let mut spec = test_spec();
+        for component in &mut spec.components {
+            if component.component == Component::Scheduler {
+                component.extra_args.insert("secure-port".into(), "10257".into());
+            }
+        }
+        let text: Vec<_> = problems(&spec, &engine(), Vec::new()).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            ["port 10257 of the shared namespace: both kube-controller-manager and kube-scheduler want it; \
+              change one's flag secure-port"]
+        );
+    }
+
+    #[test]
+    fn everything_wrong_is_in_one_error() {
+        let mut spec = test_spec();
+        spec.networking.pod_subnet = spec.networking.service_subnet;
+        let small = EngineInfo { memory_bytes: 1 << 30, ..EngineInfo::default() };
+        let found = problems(&spec, &small, vec!["a:1".into(), "b:1".into()]);
+        assert!(found.contains(&Problem::Images(vec!["a:1".into(), "b:1".into()])));
+        assert!(found.iter().any(|p| matches!(p, Problem::Memory { have_mib: 1024, .. })));
+        assert!(found.iter().any(|p| matches!(p, Problem::Networking(_))));
+    }
+}
