@@ -26,3 +26,30 @@ pub fn sign_detached(content: &str, token: &BootstrapToken) -> String {
 pub fn verify_detached(signature: &str, content: &str, token: &BootstrapToken) -> bool {
     sign_detached(content, token) == signature
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made with Python's hmac module from the same inputs.
+    const VECTOR: &str =
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImFiY2RlZiJ9..K1chermAQEq0rdqy-ehj0VDfmA_ytv8Wzh9g26FldrE";
+
+    #[test]
+    fn signs_as_others_do() -> Result<(), crate::spec::TokenError> {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        assert_eq!(sign_detached("apiVersion: v1\n", &token), VECTOR);
+        assert!(verify_detached(VECTOR, "apiVersion: v1\n", &token));
+        Ok(())
+    }
+
+    #[test]
+    fn refuses_other_content_and_tokens() -> Result<(), crate::spec::TokenError> {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        assert!(!verify_detached(VECTOR, "apiVersion: v1", &token));
+        for other in ["abcdef.0123456789abcdeg", "abcdeg.0123456789abcdef"] {
+            assert!(!verify_detached(VECTOR, "apiVersion: v1\n", &BootstrapToken::parse(other)?), "{other}");
+        }
+        Ok(())
+    }
+}

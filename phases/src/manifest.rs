@@ -202,3 +202,86 @@ fn check(document: &Value) -> Result<(), (&'static str, &'static str)> {
         Some(_) => Err(("metadata.namespace", "is not a string")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Service};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    const TWO: &str = "# nothing yet\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n---\n---\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: b, namespace: c}\n- apiVersion: v1\n  kind: Service\n  metadata: {name: d}\n";
+
+    fn error(yaml: &str) -> String {
+        Manifest::parse("test.yaml", yaml).map_or_else(|e| e.to_string(), |_| "no error".to_owned())
+    }
+
+    #[test]
+    fn skips_what_is_empty_and_opens_lists() -> Check {
+        let objects = Manifest::parse("test.yaml", TWO)?.objects()?;
+        let names: Vec<_> = objects.iter().map(|o| o.reference().to_string()).collect();
+        assert_eq!(names, ["ConfigMap a", "Service c/b", "Service d"]);
+        assert!(Manifest::parse("test.yaml", "# nothing at all\n")?.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn errors_name_document_line_and_field() {
+        let good = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+        let second = |yaml: &str| error(&format!("{good}---\n{yaml}"));
+        let place = "test.yaml: document 2 (line 5): ";
+        assert_eq!(second("kind: Pod\nmetadata: {name: a}\n"), format!("{place}apiVersion is missing"));
+        assert_eq!(second("apiVersion: v1\nmetadata: {name: a}\n"), format!("{place}kind is missing"));
+        assert_eq!(second("apiVersion: v1\nkind: Pod\n"), format!("{place}metadata.name is missing"));
+        assert_eq!(
+            second("apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n"),
+            format!("{place}metadata.name is not a non-empty string")
+        );
+        assert_eq!(
+            second("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: [b]}\n"),
+            format!("{place}metadata.labels is not a mapping of strings")
+        );
+        assert_eq!(second("- a\n"), format!("{place}document is not a mapping"));
+        assert_eq!(error("a: [b\n"), "test.yaml: not valid YAML");
+        assert_eq!(
+            error("<html>502 Bad Gateway</html>"),
+            "test.yaml: document 1 (line 1): document is not a mapping"
+        );
+    }
+
+    #[test]
+    fn edits_by_type_and_name() -> Check {
+        let mut manifest = Manifest::parse("test.yaml", TWO)?;
+        manifest.edit("a", |map: &mut ConfigMap| {
+            map.data.get_or_insert_default().insert("k".to_owned(), "w".to_owned());
+            Ok(())
+        })?;
+        assert_eq!(manifest.objects()?[0].value()["data"]["k"], "w");
+        let absent = manifest.edit("a", |_: &mut Service| Ok(()));
+        assert_eq!(absent.map_err(|e| e.to_string()), Err("test.yaml: no Service named a".to_owned()));
+        let shape = manifest.edit("a", |_: &mut ConfigMap| Err(EditError("data[x]")));
+        let wanted = "test.yaml: ConfigMap a: data[x] is not as expected";
+        assert_eq!(shape.map_err(|e| e.to_string()), Err(wanted.to_owned()));
+        Ok(())
+    }
+
+    #[test]
+    fn long_lines_stay_whole() -> Check {
+        let long = "LS0t".repeat(100);
+        let yaml = to_yaml("test", &serde_json::json!({ "key": &long }))?;
+        assert_eq!(yaml, format!("key: {long}\n"));
+        Ok(())
+    }
+
+    proptest! {
+        /// Whatever a user hands in is read or refused; what is read can be made into objects.
+        #[test]
+        fn no_text_breaks_it(text in "([a-zA-Z:\\-\\[\\]{}&*!|>'\"# \n]|apiVersion: v1\n|kind: Pod\n|metadata:\n  name: a\n|  labels: |---\n){0,40}") {
+            if let Ok(manifest) = Manifest::parse("any", &text) {
+                prop_assert!(manifest.objects().is_ok());
+            }
+        }
+    }
+}

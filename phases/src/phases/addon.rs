@@ -23,3 +23,47 @@ pub(super) fn set_images(template: Option<&mut PodTemplateSpec>, image: &str) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use crate::object::Object;
+    use crate::spec::*;
+
+    /// A cluster with the defaults and a token everybody knows.
+    pub(crate) fn spec() -> Result<ClusterSpec, Box<dyn std::error::Error>> {
+        Ok(ClusterSpec {
+            name: ClusterName::new("sample")?,
+            kubernetes: KubernetesVersion::DEFAULT,
+            networking: Networking::default(),
+            extra_sans: Vec::new(),
+            token: BootstrapToken::parse("abcdef.0123456789abcdef")?,
+            token_ttl: TokenTtl::default(),
+            etcd: EtcdSpec::default(),
+            cni: Cni::KubeRouter,
+            kube_proxy: KubeProxyMode::Nftables,
+            components: Vec::new(),
+            nodes: Vec::new(),
+        })
+    }
+
+    /// Objects as one YAML text; hashes follow the content and would only make noise.
+    pub(crate) fn text(objects: &[Object]) -> Result<String, Box<dyn std::error::Error>> {
+        let mut text = String::new();
+        for object in objects {
+            let mut value = object.value().clone();
+            if let Some(annotations) = value["metadata"]["annotations"].as_object_mut() {
+                annotations.insert(crate::object::HASH_ANNOTATION.to_owned(), "[hash]".into());
+            }
+            text.push_str("---\n");
+            text.push_str(&serde_saphyr::to_string(&value)?);
+        }
+        Ok(text)
+    }
+
+    /// The object of this kind and name.
+    pub(crate) fn find<'a>(objects: &'a [Object], kind: &str, name: &str) -> &'a serde_json::Value {
+        static NOTHING: serde_json::Value = serde_json::Value::Null;
+        let found = objects.iter().find(|o| o.reference().kind == kind && o.reference().name == name);
+        found.map_or(&NOTHING, Object::value)
+    }
+}

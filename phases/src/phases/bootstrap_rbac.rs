@@ -79,3 +79,37 @@ async fn token_is_good(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::phases::addon::testing;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    #[test]
+    fn lays_down_what_kubeadm_does() -> Check {
+        insta::assert_snapshot!(testing::text(&roles()?)?);
+        Ok(())
+    }
+
+    /// kubeadm#3310
+    #[test]
+    fn the_api_server_may_talk_to_kubelets() -> Check {
+        let roles = roles()?;
+        let binding = testing::find(&roles, "ClusterRoleBinding", "kubeadm:apiserver-kubelet-client");
+        assert_eq!(binding["roleRef"]["name"], "system:kubelet-api-admin");
+        assert_eq!(binding["subjects"][0]["name"], crate::pki::KUBELET_CLIENT);
+        Ok(())
+    }
+
+    #[test]
+    fn token_secret_is_complete() -> Check {
+        let secret = token_secret(&testing::spec()?, datetime!(2026-03-01 12:00 UTC))?;
+        let text = testing::text(&[secret])?.replace("0123456789abcdef", "[secret]");
+        insta::assert_snapshot!(text);
+        Ok(())
+    }
+}

@@ -69,3 +69,52 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     }
     .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::addon::testing;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    #[test]
+    fn default_objects() -> Check {
+        insta::assert_snapshot!(testing::text(&kube_router(&testing::spec()?, 1500)?)?);
+        Ok(())
+    }
+
+    /// minikube#9528
+    #[test]
+    fn pods_take_the_mtu_of_the_network() -> Check {
+        let objects = kube_router(&testing::spec()?, 1380)?;
+        let map = testing::find(&objects, "ConfigMap", "kube-router");
+        let conf: Value =
+            serde_json::from_str(map["data"]["10-hoist.conflist"].as_str().unwrap_or_default())?;
+        assert_eq!(conf["plugins"][0]["mtu"], 1380);
+        Ok(())
+    }
+
+    #[test]
+    fn follows_the_spec() -> Check {
+        let mut spec = testing::spec()?;
+        spec.networking.service_subnet = "172.30.0.0/16".parse()?;
+        let objects = kube_router(&spec, 1500)?;
+        let pod = &testing::find(&objects, "DaemonSet", "kube-router")["spec"]["template"]["spec"];
+        let range = json!("--service-cluster-ip-range=172.30.0.0/16");
+        assert!(pod["containers"][0]["command"].as_array().is_some_and(|flags| flags.contains(&range)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_users_manifest_carries_hoists_mark() -> Check {
+        let yaml = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: flannel\n---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: flannel, namespace: flannel, labels: {app: flannel}}\n";
+        let objects = from_manifest("flannel.yaml", yaml)?;
+        assert_eq!(objects.len(), 2);
+        for object in &objects {
+            let (key, value) = crate::object::MANAGED_BY;
+            assert_eq!(object.value()["metadata"]["labels"][key], value, "{}", object.reference());
+        }
+        assert_eq!(objects[1].value()["metadata"]["labels"]["app"], "flannel");
+        Ok(())
+    }
+}

@@ -51,3 +51,59 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     }
     .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::addon::testing;
+    use crate::spec::networking::CONTROL_PLANE_ADDRESS;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    #[test]
+    fn default_objects() -> Check {
+        insta::assert_snapshot!(testing::text(&objects(&testing::spec()?)?)?);
+        Ok(())
+    }
+
+    #[test]
+    fn follows_the_spec() -> Check {
+        let mut spec = testing::spec()?;
+        spec.networking.dns_domain = "k8s.example".to_owned();
+        spec.networking.service_subnet = "172.30.0.0/16".parse()?;
+        let objects = objects(&spec)?;
+        assert_eq!(testing::find(&objects, "Service", "kube-dns")["spec"]["clusterIP"], "172.30.0.10");
+        let pod = &testing::find(&objects, "Deployment", "coredns")["spec"]["template"]["spec"];
+        let domain = serde_json::json!({ "name": "CLUSTER_DOMAIN", "value": "k8s.example" });
+        assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&domain)));
+        Ok(())
+    }
+
+    /// coredns#2087, kubeadm#1292
+    #[test]
+    fn never_asks_a_loopback_resolver() -> Check {
+        let objects = objects(&testing::spec()?)?;
+        let map = testing::find(&objects, "ConfigMap", "coredns");
+        let corefile = map["data"]["Corefile"].as_str().unwrap_or_default();
+        let forwards: Vec<_> =
+            corefile.lines().map(str::trim).filter(|line| line.starts_with("forward ")).collect();
+        assert_eq!(forwards, [format!("forward . {CONTROL_PLANE_ADDRESS} {{")]);
+        assert!(!corefile.contains("resolv.conf"));
+        Ok(())
+    }
+
+    /// kubeadm#1931, cluster-api#9639: spread where possible, and no drain takes all replicas.
+    #[test]
+    fn replicas_keep_apart() -> Check {
+        let objects = objects(&testing::spec()?)?;
+        let spec = &testing::find(&objects, "Deployment", "coredns")["spec"];
+        assert_eq!(spec["replicas"], 2);
+        let affinity = &spec["template"]["spec"]["affinity"]["podAntiAffinity"];
+        let preferred = &affinity["preferredDuringSchedulingIgnoredDuringExecution"][0];
+        assert_eq!(preferred["podAffinityTerm"]["topologyKey"], "kubernetes.io/hostname");
+        let budget = testing::find(&objects, "PodDisruptionBudget", "coredns");
+        assert_eq!(budget["spec"]["maxUnavailable"], 1);
+        assert_eq!(budget["spec"]["selector"], spec["selector"]);
+        Ok(())
+    }
+}

@@ -72,3 +72,38 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     }
     .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::phases::addon::testing;
+    use crate::spec::{KubeProxyMode, KubernetesVersion};
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    #[test]
+    fn default_objects() -> Check {
+        insta::assert_snapshot!(testing::text(&objects(&testing::spec()?)?)?);
+        Ok(())
+    }
+
+    #[test]
+    fn follows_the_spec() -> Check {
+        let mut spec = testing::spec()?;
+        spec.kubernetes = KubernetesVersion::parse("v1.35.4")?;
+        spec.kube_proxy = KubeProxyMode::Iptables;
+        spec.networking.pod_subnet = "10.10.0.0/16".parse()?;
+        let objects = objects(&spec)?;
+        let map = testing::find(&objects, "ConfigMap", "kube-proxy");
+        let config: Value = serde_saphyr::from_str(map["data"]["config.conf"].as_str().unwrap_or_default())?;
+        assert_eq!(config["mode"], "iptables");
+        assert_eq!(config["clusterCIDR"], "10.10.0.0/16");
+        // kind#2240
+        assert_eq!(config["conntrack"]["maxPerCore"], 0);
+        let pod = &testing::find(&objects, "DaemonSet", "kube-proxy")["spec"]["template"]["spec"];
+        assert_eq!(pod["containers"][0]["image"], "localhost/hoist/kube-proxy:v1.35.4");
+        Ok(())
+    }
+}

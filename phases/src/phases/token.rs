@@ -87,3 +87,72 @@ pub fn still_good(existing: &Value, token: &BootstrapToken, now: OffsetDateTime)
     };
     ours && same && lasts
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use time::macros::datetime;
+
+    use super::*;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    const NOW: OffsetDateTime = datetime!(2026-03-01 12:00:00.5 UTC);
+
+    /// The Secret as the API server would give it back.
+    fn stored(token: &BootstrapToken, ttl: u64) -> Result<Value, Box<dyn std::error::Error>> {
+        let secret = secret(token, TokenTtl(ttl), NOW)?;
+        let text = secret.string_data.unwrap_or_default();
+        let data: BTreeMap<_, _> = text.iter().map(|(k, v)| (k, STANDARD.encode(v))).collect();
+        Ok(json!({ "metadata": { "labels": { MANAGED_BY.0: MANAGED_BY.1 } }, "data": data }))
+    }
+
+    fn expiration(ttl: u64) -> Result<Option<String>, Box<dyn std::error::Error>> {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        let data = secret(&token, TokenTtl(ttl), NOW)?.string_data.unwrap_or_default();
+        Ok(data.get("expiration").cloned())
+    }
+
+    #[test]
+    fn ends_when_asked_to() -> Check {
+        assert_eq!(expiration(86_400)?.as_deref(), Some("2026-03-02T12:00:00Z"));
+        assert_eq!(expiration(0)?, None);
+        assert_eq!(expiration(u64::MAX)?.as_deref(), Some("9999-12-31T23:59:59Z"));
+        Ok(())
+    }
+
+    #[test]
+    fn is_kept_until_shortly_before_its_end() -> Check {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        let stored = stored(&token, 3600)?;
+        assert!(still_good(&stored, &token, NOW));
+        assert!(still_good(&stored, &token, NOW + Duration::minutes(49)));
+        assert!(!still_good(&stored, &token, NOW + Duration::minutes(51)));
+        assert!(!still_good(&stored, &token, NOW + Duration::hours(2)));
+        Ok(())
+    }
+
+    #[test]
+    fn one_without_end_is_kept() -> Check {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        assert!(still_good(&stored(&token, 0)?, &token, NOW + Duration::days(4000)));
+        Ok(())
+    }
+
+    #[test]
+    fn others_are_not_good() -> Check {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        let good = stored(&token, 3600)?;
+        let mut foreign = good.clone();
+        foreign["metadata"]["labels"] = json!({});
+        let mut unreadable = good.clone();
+        unreadable["data"]["expiration"] = json!(STANDARD.encode("tomorrow"));
+        let mut useless = good.clone();
+        useless["data"]["usage-bootstrap-signing"] = json!(STANDARD.encode("false"));
+        for (what, secret) in [("foreign", foreign), ("unreadable", unreadable), ("useless", useless)] {
+            assert!(!still_good(&secret, &token, NOW), "{what}");
+        }
+        assert!(!still_good(&good, &BootstrapToken::parse("abcdef.1123456789abcdef")?, NOW));
+        Ok(())
+    }
+}

@@ -80,3 +80,61 @@ fn config_map(namespace: &str, name: &str, data: BTreeMap<String, String>) -> Co
         ..ConfigMap::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::jws;
+    use crate::phases::addon::testing;
+    use crate::spec::KubernetesVersion;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    const CA: &[u8] = b"-----BEGIN CERTIFICATE-----\nnot a real one\n-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn publishes_what_join_reads() -> Check {
+        let text = testing::text(&objects(&testing::spec()?, CA)?)?;
+        insta::with_settings!({ filters => [(r"\.\.[\w-]{43}", "..[signature]")] }, {
+            insta::assert_snapshot!(text);
+        });
+        Ok(())
+    }
+
+    /// kind#2798, kueue#10296
+    #[test]
+    fn cluster_info_is_signed_from_the_start() -> Check {
+        let spec = testing::spec()?;
+        let objects = objects(&spec, CA)?;
+        let data = &testing::find(&objects, "ConfigMap", "cluster-info")["data"];
+        let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
+        assert!(jws::verify_detached(&text("jws-kubeconfig-abcdef"), &text("kubeconfig"), &spec.token));
+        let kubeconfig: Value = serde_saphyr::from_str(&text("kubeconfig"))?;
+        let cluster = &kubeconfig["clusters"][0]["cluster"];
+        assert_eq!(cluster["server"], "https://192.168.66.2:6443");
+        assert!(cluster["insecure-skip-tls-verify"].is_null());
+        Ok(())
+    }
+
+    #[test]
+    fn follows_the_spec() -> Check {
+        let mut spec = testing::spec()?;
+        spec.kubernetes = KubernetesVersion::parse("v1.34.4")?;
+        spec.networking.dns_domain = "k8s.example".to_owned();
+        spec.networking.service_subnet = "172.30.0.0/16".parse()?;
+        let objects = objects(&spec, CA)?;
+        let inner = |name: &str, key: &str| -> Result<Value, serde_saphyr::Error> {
+            let map = testing::find(&objects, "ConfigMap", name);
+            serde_saphyr::from_str(map["data"][key].as_str().unwrap_or_default())
+        };
+        let cluster = inner("kubeadm-config", "ClusterConfiguration")?;
+        assert_eq!(cluster["kubernetesVersion"], "v1.34.4");
+        assert_eq!(cluster["networking"]["serviceSubnet"], "172.30.0.0/16");
+        let kubelet = inner("kubelet-config", "kubelet")?;
+        assert_eq!(kubelet["clusterDNS"][0], "172.30.0.10");
+        assert_eq!(kubelet["clusterDomain"], "k8s.example");
+        Ok(())
+    }
+}
