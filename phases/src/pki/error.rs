@@ -47,7 +47,7 @@ pub enum PkiError {
         source: rcgen::Error,
     },
     #[error(
-        "using {path}: its subject repeats an attribute or is empty, so that what it signs would not chain to it"
+        "using {path}: its subject is empty, repeats an attribute or has an unusual encoding: what it signs would not chain to it"
     )]
     CaSubject { path: String },
     #[error("making a key for {path}")]

@@ -145,7 +145,9 @@ impl Kubeconfig {
     pub fn to_yaml(&self) -> Result<String, KubeconfigError> {
         let [cluster] = &self.clusters;
         let failed = |source| KubeconfigError::Serialize { server: cluster.cluster.server.clone(), source };
-        serde_saphyr::to_string(self).map_err(failed)
+        // Long base64 on one line, as every other tool writes it: line-based readers exist.
+        let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+        serde_saphyr::to_string_with_options(self, options).map_err(failed)
     }
 }
 
@@ -228,4 +230,118 @@ fn server_url(mut at: SocketAddr) -> String {
         _ => {}
     }
     format!("https://{at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::pki::{PkiInputs, reconcile};
+    use crate::ports::Files;
+
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+    fn pki() -> Result<Pki, crate::pki::PkiError> {
+        let inputs = PkiInputs {
+            host_name: "hoist-t".to_owned(),
+            api_server: [crate::pki::San::Dns("localhost".to_owned())].into(),
+            etcd: [crate::pki::San::Dns("localhost".to_owned())].into(),
+        };
+        Ok(reconcile(&Files::new(), &inputs, datetime!(2030-01-01 12:00 UTC))?.pki)
+    }
+
+    #[test]
+    fn looks_like_kubeadms() -> TestResult {
+        let pki = pki()?;
+        let data = |pem: &[u8]| STANDARD.encode(pem);
+        let yaml = Kubeconfigs::new(&pki, ([127, 0, 0, 1], 40123).into())?.admin().to_owned();
+        let wanted = format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters:\n\
+             - name: kubernetes\n  cluster:\n    certificate-authority-data: {}\n    server: https://127.0.0.1:40123\n\
+             contexts:\n\
+             - name: kubernetes-admin@kubernetes\n  context:\n    cluster: kubernetes\n    user: kubernetes-admin\n\
+             current-context: kubernetes-admin@kubernetes\n\
+             users:\n\
+             - name: kubernetes-admin\n  user:\n    client-certificate-data: {}\n    client-key-data: {}\n",
+            data(pki.cert(CertId::Ca)),
+            data(pki.cert(CertId::Admin)),
+            data(pki.key(CertId::Admin)),
+        );
+        assert_eq!(yaml, wanted);
+        Ok(())
+    }
+
+    #[test]
+    fn each_points_where_its_reader_can_reach() -> TestResult {
+        let pki = pki()?;
+        let of = |at: &str| -> Result<Kubeconfigs, Box<dyn std::error::Error>> {
+            Ok(Kubeconfigs::new(&pki, at.parse()?)?)
+        };
+        let published = of("127.0.0.1:40123")?;
+        for (yaml, server, user) in [
+            (published.admin(), "https://127.0.0.1:40123", "kubernetes-admin"),
+            (published.super_admin(), "https://127.0.0.1:40123", "kubernetes-super-admin"),
+            (published.controller_manager(), "https://127.0.0.1:6443", "system:kube-controller-manager"),
+            (published.scheduler(), "https://127.0.0.1:6443", "system:kube-scheduler"),
+        ] {
+            let read: serde_json::Value = serde_saphyr::from_str(yaml)?;
+            assert_eq!(read["clusters"][0]["cluster"]["server"], server);
+            assert_eq!(read["users"][0]["name"], user);
+            assert_eq!(read["current-context"], format!("{user}@kubernetes"));
+        }
+        for (at, server) in [
+            ("0.0.0.0:1", "https://127.0.0.1:1"),
+            ("[::]:2", "https://[::1]:2"),
+            ("[fd00::1]:3", "https://[fd00::1]:3"),
+            ("10.1.2.3:4", "https://10.1.2.3:4"),
+        ] {
+            assert_eq!(of(at)?.server(), server);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn names_are_the_callers_choice_whatever_yaml_makes_of_them() -> TestResult {
+        let pki = pki()?;
+        for name in ["hoist-one", "123", "true", "1e3", "null", "a: b #c"] {
+            let names = EntryNames { cluster: name, user: name, context: name };
+            let config = Kubeconfig::new(&pki, CertId::Admin, "https://localhost:1", names);
+            let read: Kubeconfig = serde_saphyr::from_str(&config.to_yaml()?)?;
+            assert!(read == config, "{name:?}: {}", config.to_yaml()?);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn there_is_no_way_to_leave_the_server_unverified() -> TestResult {
+        let yaml = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into())?.admin().to_owned();
+        let tampered = yaml.replace(
+            "  cluster:\n    certificate",
+            "  cluster:\n    insecure-skip-tls-verify: true\n    certificate",
+        );
+        assert_ne!(tampered, yaml);
+        assert!(serde_saphyr::from_str::<Kubeconfig>(&tampered).is_err());
+        assert!(serde_saphyr::from_str::<Kubeconfig>(&yaml).is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn only_clients_of_the_api_server_get_a_file() -> TestResult {
+        let kubeconfigs = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into())?;
+        for component in Component::ALL {
+            let path = kubeconfigs.file_for(component).map(|file| (file.path, file.mode));
+            let wanted = match component {
+                Component::ControllerManager => {
+                    Some(("/etc/kubernetes/controller-manager.conf".to_owned(), 0o600))
+                }
+                Component::Scheduler => Some(("/etc/kubernetes/scheduler.conf".to_owned(), 0o600)),
+                _ => None,
+            };
+            assert_eq!(path, wanted, "{component}");
+        }
+        Ok(())
+    }
 }

@@ -13,6 +13,8 @@ mod kubeconfig;
 mod reconcile;
 mod sans;
 mod table;
+#[cfg(test)]
+mod tests;
 mod x509;
 
 pub use bundle::{CONTAINER_PKI_DIR, Pki};

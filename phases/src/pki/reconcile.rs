@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::bundle::{Pair, Pki};
 use super::x509::Parsed;
-use super::{CERTS, CertId, CertSpec, PkiError, PkiInputs, Purpose, issue, key};
+use super::{CERTS, CertId, CertSpec, PkiError, PkiInputs, issue, key};
 use crate::ports::Files;
 
 /// A leaf that ends sooner than this is issued anew, if a new one would end later.
@@ -191,9 +191,15 @@ impl Run<'_> {
                 }
             }
         };
+        let ca_path = spec.issuer.unwrap_or(spec.id).cert_path();
         let key = key::generate(&spec.id.key_path())?;
         let cert = issue::leaf(spec, self.inputs, &key, issuer, (self.now, ca.not_after))?;
-        Ok((self.keep(spec, cert.pem().into_bytes(), &key), action))
+        let pem = cert.pem().into_bytes();
+        // rcgen writes the CA's name anew; in an encoding of its own, clients would find no issuer.
+        if !Parsed::read(&spec.id.cert_path(), &pem)?.is_signed_by(ca) {
+            return Err(PkiError::CaSubject { path: ca_path });
+        }
+        Ok((self.keep(spec, pem, &key), action))
     }
 
     /// The first respect in which a leaf that is there is not the one wanted.
@@ -217,7 +223,6 @@ impl Run<'_> {
             (cert.not_after - self.now < RENEW_BEFORE && renewable, Reason::Expires),
             (cert.not_before > self.now, Reason::NotYetValid),
         ];
-        debug_assert!(spec.purpose != Purpose::Ca, "a CA is never compared");
         checks.into_iter().find(|(misfit, _)| *misfit).map(|(_, reason)| reason)
     }
 
