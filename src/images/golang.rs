@@ -1,0 +1,202 @@
+//! Compiles the programs of the images: the tools of one Go module, in one `go build`, so that a package
+//! which many of them share is compiled once. The toolchain, its proxies and its cache are the user's own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sha2::{Digest, Sha256};
+use tokio::process::Command;
+
+use super::command;
+use super::error::ImageError;
+use super::module;
+use super::progress::Reporter;
+use super::release::{self, Release};
+use super::table::{GoModule, ImageSpec, Program};
+use super::work::WorkDir;
+
+/// Subject of the progress lines.
+const SUBJECT: &str = "programs";
+
+/// Flags of the linker. kubeadm and the kubelet refuse to work without a version.
+pub(crate) fn linker_flags(version: &str, release: &Release) -> String {
+    const VERSION: &str = "k8s.io/component-base/version";
+    let (major, minor) = release::parse(version).unwrap_or_default();
+    let mut flags = format!(
+        "-s -w -X {VERSION}.gitVersion={version} -X {VERSION}.gitMajor={major} -X {VERSION}.gitMinor={minor} \
+         -X {VERSION}.gitTreeState=clean"
+    );
+    for (module, variable) in [
+        ("sigs.k8s.io/cri-tools", "sigs.k8s.io/cri-tools/pkg/version.Version"),
+        ("github.com/cloudnativelabs/kube-router/v2", "github.com/cloudnativelabs/kube-router/v2/pkg/version.Version"),
+        (
+            "github.com/containernetworking/plugins",
+            "github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion",
+        ),
+    ] {
+        if let Some(found) = release.module_version(module) {
+            flags.push_str(&format!(" -X {variable}={found}"));
+        }
+    }
+    flags
+}
+
+/// What to compile, and for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) version: &'a str,
+    pub(crate) release: &'a Release,
+    /// As Go names it, e.g. `amd64`.
+    pub(crate) arch: &'a str,
+    pub(crate) images: &'a [&'static ImageSpec],
+}
+
+/// Compiled programs by the identity of their row in the table.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    directory: PathBuf,
+}
+
+impl Programs {
+    pub(crate) fn path(&self, spec: &ImageSpec, program: &Program) -> PathBuf {
+        self.directory.join(file_name(spec, program))
+    }
+}
+
+fn file_name<'a>(spec: &'a ImageSpec, program: &'a Program) -> &'a str {
+    match program {
+        Program::Tool { built_as, .. } => built_as,
+        // Not named by Go: its own image's name keeps it apart.
+        Program::Source { .. } => spec.name,
+    }
+}
+
+/// Compiles what the images need and the cache does not have.
+pub(crate) async fn build(
+    work: &WorkDir,
+    reporter: Reporter<'_>,
+    request: Request<'_>,
+) -> Result<Programs, ImageError> {
+    let flags = linker_flags(request.version, request.release);
+    let directory = kept_directory(work, &request, &flags)?;
+    let programs = Programs { directory: directory.clone() };
+
+    let mut tools: BTreeMap<GoModule, BTreeMap<&str, &str>> = BTreeMap::new();
+    let mut sources = Vec::new();
+    for spec in request.images {
+        for program in spec.programs {
+            if programs.path(spec, program).exists() {
+                continue;
+            }
+            match program {
+                Program::Tool { module, package, built_as, .. } => {
+                    tools.entry(*module).or_default().insert(package, built_as);
+                }
+                Program::Source { file, .. } => sources.push((*spec, program, *file)),
+            }
+        }
+    }
+
+    for (module, tools) in tools {
+        let source = module::prepare(work, reporter, request.version, request.release, module).await?;
+        let staging = work.scratch("programs");
+        std::fs::create_dir_all(&staging).map_err(ImageError::file("create", &staging))?;
+        reporter.step(SUBJECT, format!("go build of {}", list(tools.values())));
+        let mut go = go_build(&request, &flags, &source);
+        go.arg("-v").arg("-o").arg(format!("{}/", staging.display()));
+        if !module::pinned(request.version, request.release, module) {
+            // The generated module names only what it must: the rest is resolved here.
+            go.arg("-mod=mod");
+        }
+        go.args(tools.keys());
+        compile(go, reporter).await?;
+        for name in tools.values() {
+            rename(&staging.join(name), &directory.join(name))?;
+        }
+    }
+    for (spec, program, file) in sources {
+        reporter.step(SUBJECT, format!("go build of {}", spec.name));
+        let source = work.scratch(spec.name);
+        std::fs::create_dir_all(&source).map_err(ImageError::file("create", &source))?;
+        let path = source.join(file.path);
+        std::fs::write(&path, file.content).map_err(ImageError::file("write", &path))?;
+        let mut go = go_build(&request, "-s -w", &source);
+        go.arg("-o").arg("program").arg(file.path);
+        compile(go, reporter).await?;
+        rename(&source.join("program"), &programs.path(spec, program))?;
+    }
+    Ok(programs)
+}
+
+fn go_build(request: &Request<'_>, flags: &str, directory: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(directory)
+        .env("CGO_ENABLED", "0")
+        .env("GOOS", "linux")
+        .env("GOARCH", request.arch)
+        // Whoever calls this may stand in a workspace of their own.
+        .env("GOWORK", "off")
+        .args(["build", "-trimpath", "-ldflags", flags]);
+    go
+}
+
+async fn compile(go: Command, reporter: Reporter<'_>) -> Result<(), ImageError> {
+    let packages = AtomicUsize::new(0);
+    command::run(
+        go,
+        "compile the programs of the images",
+        |_| {
+            packages.fetch_add(1, Ordering::Relaxed);
+        },
+        || reporter.step(SUBJECT, format!("compiling, {} packages so far", packages.load(Ordering::Relaxed))),
+    )
+    .await
+}
+
+/// One directory for each combination of sources and flags; the ones it replaces are removed.
+fn kept_directory(work: &WorkDir, request: &Request<'_>, flags: &str) -> Result<PathBuf, ImageError> {
+    let mut hasher = Sha256::new();
+    for module in [GoModule::Release, GoModule::Crictl] {
+        let (go_mod, go_sum) = request.release.module_files(module);
+        hasher.update(go_mod);
+        hasher.update(go_sum);
+    }
+    hasher.update(flags);
+    let hash: String = hasher.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let family = format!("{}-{}-", request.version, request.arch);
+    let all = work.kept("programs")?;
+    let current = format!("{family}{hash}");
+    let entries = std::fs::read_dir(&all).map_err(ImageError::file("read", &all))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(&family) && *name != current {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    work.kept(&format!("programs/{current}"))
+}
+
+/// Into place only when complete: a program found there later is never half of one.
+fn rename(from: &Path, to: &Path) -> Result<(), ImageError> {
+    std::fs::rename(from, to).map_err(ImageError::file("move into the build cache", from))
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a &'a str>) -> String {
+    names.copied().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::release::RELEASES;
+    use super::*;
+
+    #[test]
+    fn the_linker_is_told_every_part_of_the_version() {
+        let flags = linker_flags("v1.36.3", &RELEASES[0]);
+        for part in ["gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36", "BuildVersion=v", "pkg/version.Version=v"] {
+            assert!(flags.contains(part), "{part} in {flags}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The Go module that programs are built from: the pinned one, or one made on the spot for a Kubernetes
+//! version that nobody pinned.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::Deserialize;
+use tokio::process::Command;
+
+use super::command;
+use super::error::ImageError;
+use super::progress::Reporter;
+use super::release::Release;
+use super::table::{GoModule, IMAGES, Program};
+use super::work::WorkDir;
+
+const KUBERNETES: &str = "k8s.io/kubernetes";
+
+/// Whether the sources of a module are pinned for a version.
+pub(crate) fn pinned(version: &str, release: &Release, module: GoModule) -> bool {
+    module != GoModule::Release || release.pins(version)
+}
+
+/// Writes the module and returns its directory.
+pub(crate) async fn prepare(
+    work: &WorkDir,
+    reporter: Reporter<'_>,
+    version: &str,
+    release: &Release,
+    module: GoModule,
+) -> Result<PathBuf, ImageError> {
+    if pinned(version, release, module) {
+        let directory = work.scratch(&format!("module-{module:?}"));
+        std::fs::create_dir_all(&directory).map_err(ImageError::file("create", &directory))?;
+        let (go_mod, go_sum) = release.module_files(module);
+        write(&directory.join("go.mod"), go_mod)?;
+        write(&directory.join("go.sum"), go_sum)?;
+        return Ok(directory);
+    }
+    let directory = work.kept(&format!("module/{version}"))?;
+    reporter.warn(
+        "programs",
+        format!(
+            "the sources of {version} are not pinned by this hoist: they are resolved now, with the other \
+             components of {}",
+            release.version
+        ),
+    );
+    // With a go.sum in place, an earlier run has resolved everything.
+    if !directory.join("go.sum").exists() {
+        let upstream = download(&directory, version).await?;
+        write(&directory.join("go.mod"), &generate(version, release, &upstream))?;
+    }
+    Ok(directory)
+}
+
+/// The module file of a Kubernetes version.
+async fn download(directory: &Path, version: &str) -> Result<String, ImageError> {
+    #[derive(Deserialize)]
+    struct Downloaded {
+        #[serde(rename = "GoMod")]
+        go_mod: PathBuf,
+    }
+
+    let mut go = Command::new("go");
+    go.current_dir(directory)
+        .env("GOWORK", "off")
+        .args(["mod", "download", "-json"])
+        .arg(format!("{KUBERNETES}@{version}"));
+    let output = Mutex::new(String::new());
+    let collect = |line: &str| {
+        if let Ok(mut output) = output.lock() {
+            output.push_str(line);
+        }
+    };
+    command::run(go, "download the sources of Kubernetes", collect, || ()).await?;
+    let text = output.into_inner().unwrap_or_default();
+    // The toolchain may say something of its own before the object.
+    let object = text.find('{').map_or("", |start| &text[start..]);
+    let found: Downloaded = serde_json::from_str(object)
+        .map_err(|error| ImageError::file("read Go's answer about", KUBERNETES)(error.into()))?;
+    std::fs::read_to_string(&found.go_mod).map_err(ImageError::file("read", &found.go_mod))
+}
+
+/// Requires Kubernetes, its staging modules and the other tools' modules; the rest follows from these.
+fn generate(version: &str, release: &Release, upstream: &str) -> String {
+    let mut text = String::from("module hoist.dev/images\n\n");
+    for line in release.go_mod.lines().filter(|line| line.starts_with("go ")) {
+        let _ = writeln!(text, "{line}\n");
+    }
+    // The kubelet and the apiserver are tested by upstream with this, not with our module's default.
+    for line in upstream.lines().filter(|line| line.starts_with("godebug default=")) {
+        let _ = writeln!(text, "{line}\n");
+    }
+    let _ = writeln!(text, "require (\n\t{KUBERNETES} {version}");
+    let staging_version = version.replacen("v1.", "v0.", 1);
+    for module in staging_modules(upstream) {
+        let _ = writeln!(text, "\t{module} {staging_version}");
+    }
+    let packages: BTreeSet<&str> = IMAGES
+        .iter()
+        .flat_map(|spec| spec.programs)
+        .filter_map(|program| match program {
+            Program::Tool { module: GoModule::Release, package, .. } => Some(*package),
+            Program::Tool { .. } | Program::Source { .. } => None,
+        })
+        .collect();
+    let others: BTreeSet<_> = packages.iter().filter_map(|package| module_of(release, package)).collect();
+    for (module, pinned) in others.into_iter().filter(|(module, _)| *module != KUBERNETES) {
+        let _ = writeln!(text, "\t{module} {pinned}");
+    }
+    text.push_str(")\n\ntool (\n");
+    for package in packages {
+        let _ = writeln!(text, "\t{package}");
+    }
+    text.push_str(")\n");
+    text
+}
+
+/// Modules that Kubernetes maps to directories of its own repository.
+fn staging_modules(go_mod: &str) -> Vec<&str> {
+    go_mod
+        .lines()
+        .filter_map(|line| line.split_once("=>"))
+        .filter(|(_, target)| target.trim().starts_with("./staging/"))
+        .filter_map(|(module, _)| module.split_whitespace().find(|word| *word != "replace"))
+        .collect()
+}
+
+/// The pinned module that a package is part of: the longest path that the package's begins with.
+fn module_of(release: &Release, package: &str) -> Option<(&'static str, &'static str)> {
+    release
+        .go_mod
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace().filter(|word| *word != "require");
+            Some((words.next()?, words.next().filter(|word| word.starts_with('v'))?))
+        })
+        .filter(|(module, _)| {
+            package.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+        .max_by_key(|(module, _)| module.len())
+}
+
+fn write(path: &Path, content: &str) -> Result<(), ImageError> {
+    std::fs::write(path, content).map_err(ImageError::file("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::release::RELEASES;
+    use super::*;
+
+    const UPSTREAM: &str = "module k8s.io/kubernetes\n\ngo 1.25.0\n\ngodebug default=go1.25\n\n\
+        replace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\
+        \tk8s.io/kubelet => ./staging/src/k8s.io/kubelet\n\texample.org/other => ../other\n)\n";
+
+    #[test]
+    fn only_staging_modules_are_mapped() {
+        assert_eq!(staging_modules(UPSTREAM), ["k8s.io/api", "k8s.io/kubelet"]);
+    }
+
+    #[test]
+    fn an_unpinned_version_takes_everything_else_from_the_pins() {
+        let text = generate("v1.35.4", &RELEASES[0], UPSTREAM);
+        for line in ["k8s.io/kubernetes v1.35.4", "k8s.io/api v0.35.4", "godebug default=go1.25"] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        let etcd = RELEASES[0].module_version("go.etcd.io/etcd/server/v3").unwrap_or_default();
+        assert!(text.contains(&format!("go.etcd.io/etcd/server/v3 {etcd}")), "{text}");
+        assert!(!text.contains("v1.36.3"), "{text}");
+    }
+
+    #[test]
+    fn packages_belong_to_the_longest_module() {
+        let module = |package| module_of(&RELEASES[0], package).map(|(module, _)| module);
+        assert_eq!(module("k8s.io/kubernetes/cmd/kubelet"), Some("k8s.io/kubernetes"));
+        assert_eq!(module("go.etcd.io/etcd/server/v3"), Some("go.etcd.io/etcd/server/v3"));
+        assert_eq!(module("k8s.io/kubernetesx"), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! Kubernetes releases whose sources are pinned, and what upstream publishes for each.
+
+use super::error::ImageError;
+use super::table::{Component, GoModule, ImageSpec, Upstream};
+
+/// The pinned sources of one Kubernetes minor, and the tags that its kubeadm names.
+#[derive(Debug, Clone, Copy)]
+pub struct Release {
+    /// The version that the module file pins.
+    pub version: &'static str,
+    pub go_mod: &'static str,
+    pub go_sum: &'static str,
+    pub etcd_tag: &'static str,
+    pub coredns_tag: &'static str,
+    pub pause_tag: &'static str,
+}
+
+/// Newest first. The tags are the constants of `cmd/kubeadm/app/constants` in that release.
+pub const RELEASES: &[Release] = &[Release {
+    version: "v1.36.3",
+    go_mod: include_str!("../../scripts/images/go/1.36/go.mod"),
+    go_sum: include_str!("../../scripts/images/go/1.36/go.sum"),
+    etcd_tag: "3.6.8-0",
+    coredns_tag: "v1.14.2",
+    pause_tag: "3.10.2",
+}];
+
+/// Text of the module that builds crictl, for every release.
+const CRICTL_MOD: &str = include_str!("../../scripts/images/go/crictl/go.mod");
+const CRICTL_SUM: &str = include_str!("../../scripts/images/go/crictl/go.sum");
+
+impl Release {
+    /// go.mod and go.sum of a module.
+    pub(crate) fn module_files(&self, module: GoModule) -> (&'static str, &'static str) {
+        match module {
+            GoModule::Release => (self.go_mod, self.go_sum),
+            GoModule::Crictl => (CRICTL_MOD, CRICTL_SUM),
+        }
+    }
+
+    /// The release to build a version from: the one that pins it, else the newest, whose other components
+    /// serve any minor that hoist supports.
+    pub fn of(version: &str) -> &'static Self {
+        RELEASES.iter().find(|release| release.version == version).unwrap_or(&RELEASES[0])
+    }
+
+    /// Whether the sources of this very version are pinned.
+    pub fn pins(&self, version: &str) -> bool {
+        self.version == version
+    }
+
+    /// Version of a module as the module files require it.
+    pub fn module_version(&self, module: &str) -> Option<&'static str> {
+        self.go_mod.lines().chain(CRICTL_MOD.lines()).find_map(|line| {
+            let mut words = line.split_whitespace().skip_while(|word| *word == "require");
+            (words.next() == Some(module)).then(|| words.next()).flatten()
+        })
+    }
+
+    /// What the `component-version` label says.
+    pub(crate) fn component_version(&self, component: Component, version: &str) -> String {
+        match component {
+            Component::Kubernetes => version.to_owned(),
+            Component::Module(module) => self.module_version(module).unwrap_or("unknown").to_owned(),
+            Component::Hoist => concat!("v", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+
+    /// The upstream image for the same job, if somebody publishes one.
+    pub(crate) fn upstream_reference(&self, spec: &ImageSpec, version: &str) -> Option<String> {
+        let (repository, tag) = match spec.upstream {
+            Upstream::None => return None,
+            Upstream::Kubernetes(repository) => (repository, version),
+            Upstream::Etcd(repository) => (repository, self.etcd_tag),
+            Upstream::CoreDns(repository) => (repository, self.coredns_tag),
+            Upstream::Pause(repository) => (repository, self.pause_tag),
+        };
+        Some(format!("{repository}:{tag}"))
+    }
+}
+
+/// Major and minor of `vX.Y.Z`, pre-releases included; anything else could be no tag of Kubernetes.
+pub(crate) fn parse(version: &str) -> Result<(u32, u32), ImageError> {
+    let numbers = || {
+        let (core, _) = version.strip_prefix('v').map(|rest| rest.split_once('-').unwrap_or((rest, "")))?;
+        let mut parts = core.split('.').map(str::parse::<u32>);
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(minor)), Some(Ok(_)), None) => Some((major, minor)),
+            _ => None,
+        }
+    };
+    let tag_safe = version.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
+    numbers().filter(|_| tag_safe).ok_or_else(|| ImageError::Version { version: version.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::{IMAGES, Role};
+    use super::*;
+
+    #[test]
+    fn versions_are_full_releases() {
+        assert_eq!(parse("v1.36.3").ok(), Some((1, 36)));
+        assert_eq!(parse("v1.37.0-rc.1").ok(), Some((1, 37)));
+        for wrong in ["1.36.3", "v1.36", "v1.36.3.1", "v1.36.x", "v1.36.3-a/b", ""] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_component_version_is_pinned() {
+        for release in RELEASES {
+            for spec in IMAGES {
+                let version = release.component_version(spec.component, release.version);
+                assert!(version.starts_with('v'), "{}: {version}", spec.name);
+            }
+            assert_eq!(release.module_version("k8s.io/kubernetes"), Some(release.version));
+        }
+    }
+
+    #[test]
+    fn upstream_images_exist_for_what_upstream_builds() {
+        let reference = |role: Role| RELEASES[0].upstream_reference(role.spec(), "v1.36.3");
+        assert_eq!(reference(Role::Scheduler).as_deref(), Some("registry.k8s.io/kube-scheduler:v1.36.3"));
+        assert_eq!(reference(Role::Etcd).as_deref(), Some("registry.k8s.io/etcd:3.6.8-0"));
+        assert_eq!(reference(Role::Node), None);
+    }
+}
