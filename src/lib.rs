@@ -2,11 +2,13 @@
 //! the Kubernetes API, files. What should be true, and in what order, is `hoist_phases`.
 
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod env;
 pub mod error;
 pub mod exit;
 pub mod files;
+pub mod kubeconfig;
 pub mod report;
 pub mod runtime;
 pub mod store;

@@ -1,0 +1,156 @@
+//! Removes a cluster, by the engine's labels alone: the state directory may be gone, half-written
+//! or another user's.
+//!
+//! Order: nodes, then what shares the namespace, then its owner, then volumes, then the state
+//! directory. A thing that can't be removed stops nothing else.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+
+use futures_util::future::join_all;
+use hoist_phases::phases::machines;
+use hoist_phases::ports::{ContainerState, Runtime, RuntimeError, label};
+use hoist_phases::spec::Component;
+use serde::Serialize;
+
+use crate::store::StateDir;
+
+/// One thing of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "kind", content = "name")]
+pub enum Thing {
+    Container(String),
+    Volume(String),
+    StateDirectory(String),
+}
+
+impl std::fmt::Display for Thing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Container(name) => write!(f, "container {name}"),
+            Self::Volume(name) => write!(f, "volume {name}"),
+            Self::StateDirectory(path) => write!(f, "state directory {path}"),
+        }
+    }
+}
+
+/// What became of a removal.
+#[derive(Debug, Default)]
+pub struct Removal {
+    pub removed: Vec<Thing>,
+    pub failed: Vec<(Thing, Box<dyn Error + Send + Sync>)>,
+}
+
+/// What was left behind, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", left(.0))]
+pub struct LeftBehind(Vec<(Thing, Box<dyn Error + Send + Sync>)>);
+
+fn left(failed: &[(Thing, Box<dyn Error + Send + Sync>)]) -> String {
+    let mut lines = vec!["not everything could be removed".to_owned()];
+    for (thing, error) in failed {
+        let causes: Vec<_> = crate::error::chain(error.as_ref()).map(ToString::to_string).collect();
+        lines.push(format!("{thing}: {}", causes.join(": ")));
+    }
+    lines.join("\n")
+}
+
+impl Removal {
+    fn note(&mut self, thing: Thing, result: Result<(), impl Error + Send + Sync + 'static>) {
+        match result {
+            Ok(()) => self.removed.push(thing),
+            Err(error) => self.failed.push((thing, Box::new(error))),
+        }
+    }
+
+    /// The things removed.
+    ///
+    /// # Errors
+    /// When anything was left behind.
+    pub fn into_result(self) -> Result<Vec<Thing>, LeftBehind> {
+        if self.failed.is_empty() { Ok(self.removed) } else { Err(LeftBehind(self.failed)) }
+    }
+}
+
+/// What of a cluster was there at some moment; what came later can be removed again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    containers: BTreeSet<String>,
+    volumes: BTreeSet<String>,
+    state: bool,
+}
+
+impl Snapshot {
+    /// Looks at what is there now.
+    ///
+    /// # Errors
+    /// When the engine can't tell.
+    pub async fn take(runtime: &dyn Runtime, state: &StateDir) -> Result<Self, RuntimeError> {
+        let cluster = state.cluster().as_str();
+        let (containers, volumes) = tokio::try_join!(runtime.list(Some(cluster)), runtime.volumes(cluster))?;
+        Ok(Self {
+            containers: containers.into_iter().map(|container| container.name).collect(),
+            volumes: volumes.into_iter().collect(),
+            state: state.exists(),
+        })
+    }
+
+    /// Whether there was nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty() && self.volumes.is_empty() && !self.state
+    }
+}
+
+/// Removes everything of a cluster. Nothing there is no error.
+///
+/// # Errors
+/// When the engine can't tell what there is; single things that can't be removed are in the
+/// [`Removal`].
+pub async fn down(runtime: &dyn Runtime, state: &StateDir) -> Result<Removal, RuntimeError> {
+    down_since(runtime, state, &Snapshot::default()).await
+}
+
+/// Removes what came into being since a snapshot was taken: what a failed `up` made.
+///
+/// # Errors
+/// As [`down`].
+pub async fn down_since(
+    runtime: &dyn Runtime,
+    state: &StateDir,
+    before: &Snapshot,
+) -> Result<Removal, RuntimeError> {
+    let cluster = state.cluster().as_str();
+    let mut removal = Removal::default();
+    let mut containers = runtime.list(Some(cluster)).await?;
+    containers.retain(|container| !before.containers.contains(&container.name));
+    containers.sort_by_key(|container| (class(container), container.name.clone()));
+    for same in containers.chunk_by(|a, b| class(a) == class(b)) {
+        let results = join_all(same.iter().map(|container| runtime.remove(&container.name))).await;
+        for (container, result) in same.iter().zip(results) {
+            removal.note(Thing::Container(container.name.clone()), result);
+        }
+    }
+
+    // Only now: an engine keeps no list of the volumes of a container that is half removed.
+    let mut volumes = runtime.volumes(cluster).await?;
+    volumes.retain(|volume| !before.volumes.contains(volume));
+    volumes.sort();
+    let results = join_all(volumes.iter().map(|volume| runtime.remove_volume(volume))).await;
+    for (volume, result) in volumes.iter().zip(results) {
+        removal.note(Thing::Volume(volume.clone()), result);
+    }
+
+    if state.exists() && !before.state {
+        removal.note(Thing::StateDirectory(state.path().display().to_string()), state.destroy());
+    }
+    Ok(removal)
+}
+
+/// Place in the order of removal.
+fn class(container: &ContainerState) -> u8 {
+    match container.labels.get(label::ROLE).map(String::as_str) {
+        Some(machines::ROLE) => 0,
+        Some(role) if role == Component::Owner.name() => 2,
+        _ => 1,
+    }
+}

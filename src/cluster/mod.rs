@@ -1,0 +1,7 @@
+//! A cluster as a whole: its Kubernetes API, whether it is ready, how it fares, how it goes away.
+//!
+//! Making one is the work of `hoist_phases`; this module looks at what is there.
+
+pub mod down;
+pub mod kube;
+pub mod ready;

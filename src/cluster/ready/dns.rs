@@ -1,0 +1,166 @@
+//! Asks the cluster's DNS for `kubernetes.default.svc`, on every node: kube-proxy's rules, the
+//! pod network, CoreDNS and its own view of the API all have to work for the answer.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::try_join_all;
+use hoist_phases::engine::PhaseError;
+use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::wait::{Poll, until};
+
+use super::components::ready_endpoints;
+use super::{Target, not_yet};
+
+/// The query goes out of the node's own network by bash's `/dev/udp`, because a node image has no
+/// DNS client that could be pointed at a server without touching its resolver. One second: lost
+/// packets are asked for again by the next look.
+const ASK: &str =
+    r#"exec 3<>"/dev/udp/$0/53" && base64 -d <<<"$1" >&3 && dd bs=1232 count=1 status=none <&3 | base64 -w0"#;
+
+/// Any number does: each query has a socket of its own.
+const QUERY_ID: u16 = 0x686f;
+
+const TYPE_A: u16 = 1;
+const CLASS_IN: u16 = 1;
+
+pub(super) async fn probe(target: &Target<'_>, deadline: Duration) -> Result<(), PhaseError> {
+    until(deadline, || async {
+        Ok(match ready_endpoints(&target.admin, "kube-system", "kube-dns").await {
+            Err(error) => not_yet(&error),
+            Ok(ready) if ready.is_empty() => {
+                Poll::Pending("no endpoint of Service kube-dns is ready".to_owned())
+            }
+            Ok(_) => Poll::Ready(()),
+        })
+    })
+    .await?;
+    let nodes = target.spec.nodes.iter().map(hoist_phases::spec::NodeSpec::name);
+    try_join_all(nodes.map(|node| async move { until(deadline, || ask(target, &node)).await })).await?;
+    Ok(())
+}
+
+async fn ask(target: &Target<'_>, node: &str) -> Result<Poll<()>, PhaseError> {
+    let networking = &target.spec.networking;
+    let name = format!("kubernetes.default.svc.{}", networking.dns_domain);
+    let server = networking.dns_service().to_string();
+    let query = STANDARD.encode(query(&name));
+    let command = ["timeout", "1", "bash", "-c", ASK, &server, &query];
+    let pending = |what: String| Ok(Poll::Pending(format!("{node} asked {server} for {name}: {what}")));
+    let container = node_name(&target.spec.name, node);
+    let output = match target.runtime.exec(&container, &command, &[]).await {
+        Ok(output) => output,
+        Err(error) => {
+            let causes: Vec<_> = crate::error::chain(&error).map(ToString::to_string).collect();
+            return pending(causes.join(": "));
+        }
+    };
+    match output.code {
+        0 => {}
+        // The code of timeout(1).
+        124 => return pending("no answer".to_owned()),
+        code => return pending(format!("exit code {code} {}", output.stderr.trim())),
+    }
+    let wanted = networking.kubernetes_service();
+    match STANDARD.decode(output.stdout.trim()).ok().as_deref().and_then(addresses) {
+        None => pending("the answer can't be understood".to_owned()),
+        Some(Err(code)) => pending(format!("response code {code}")),
+        Some(Ok(found)) if found.iter().any(|address| IpAddr::V4(*address) == wanted) => Ok(Poll::Ready(())),
+        Some(Ok(found)) => pending(format!("{found:?} instead of {wanted}")),
+    }
+}
+
+/// A query for the A records of a name (RFC 1035, section 4).
+fn query(name: &str) -> Vec<u8> {
+    let mut message = Vec::with_capacity(name.len() + 18);
+    // Recursion desired, one question.
+    for word in [QUERY_ID, 0x0100, 1, 0, 0, 0] {
+        message.extend(word.to_be_bytes());
+    }
+    for label in name.split('.') {
+        message.push(u8::try_from(label.len()).unwrap_or_default());
+        message.extend(label.bytes());
+    }
+    message.push(0);
+    message.extend(TYPE_A.to_be_bytes());
+    message.extend(CLASS_IN.to_be_bytes());
+    message
+}
+
+/// The A records of an answer, or its response code; `None` when it isn't an answer to our query.
+fn addresses(message: &[u8]) -> Option<Result<Vec<Ipv4Addr>, u8>> {
+    let word = |at: usize| Some(u16::from_be_bytes([*message.get(at)?, *message.get(at + 1)?]));
+    let flags = word(2)?;
+    if word(0)? != QUERY_ID || flags & 0x8000 == 0 {
+        return None;
+    }
+    let code = message.get(3)? & 0x0f;
+    if code != 0 {
+        return Some(Err(code));
+    }
+    let (questions, answers) = (word(4)?, word(6)?);
+    let mut at = 12;
+    for _ in 0..questions {
+        at = skip_name(message, at)? + 4;
+    }
+    let mut found = Vec::new();
+    for _ in 0..answers {
+        at = skip_name(message, at)?;
+        let (kind, length) = (word(at)?, usize::from(word(at + 8)?));
+        let data = message.get(at + 10..at + 10 + length)?;
+        if let (TYPE_A, [a, b, c, d]) = (kind, data) {
+            found.push(Ipv4Addr::new(*a, *b, *c, *d));
+        }
+        at += 10 + length;
+    }
+    Some(Ok(found))
+}
+
+/// Where the name that starts at `at` ends; a pointer ends it (RFC 1035, section 4.1.4).
+fn skip_name(message: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match *message.get(at)? {
+            0 => return Some(at + 1),
+            pointer if pointer & 0xc0 == 0xc0 => return Some(at + 2),
+            length => at += 1 + usize::from(length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u8, records: &[[u8; 4]]) -> Vec<u8> {
+        let mut message = query("kubernetes.default.svc.cluster.local");
+        message[2] |= 0x80;
+        message[3] = code;
+        message[7] = u8::try_from(records.len()).unwrap_or_default();
+        for record in records {
+            message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4]);
+            message.extend(record);
+        }
+        message
+    }
+
+    #[test]
+    fn reads_the_records_of_an_answer() {
+        assert_eq!(addresses(&answer(0, &[[10, 96, 0, 1]])), Some(Ok(vec![Ipv4Addr::new(10, 96, 0, 1)])));
+        assert_eq!(addresses(&answer(0, &[])), Some(Ok(vec![])));
+        assert_eq!(addresses(&answer(3, &[])), Some(Err(3)));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        let whole = answer(0, &[[10, 96, 0, 1]]);
+        for length in 0..whole.len() {
+            assert_eq!(addresses(&whole[..length]), None, "cut at {length}");
+        }
+        assert_eq!(addresses(&query("a")), None, "a query is no answer");
+        let mut other = whole;
+        other[0] ^= 1;
+        assert_eq!(addresses(&other), None, "another query's");
+    }
+}
