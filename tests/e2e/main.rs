@@ -6,3 +6,6 @@
     clippy::panic,
     reason = "a test that can't go on must fail loudly"
 )]
+
+mod runtime;
+mod runtime_files;
