@@ -6,3 +6,5 @@
     clippy::panic,
     reason = "a test that can't go on must fail loudly"
 )]
+
+mod pki;
