@@ -3,6 +3,16 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use hoist_phases::phases::preflight::PreflightError;
+use hoist_phases::ports::RuntimeError;
+
+use crate::cli::{SessionError, UpError};
+use crate::cluster::ready::ReadyError;
+use crate::config::Conflict;
+use crate::files::FileError;
+use crate::runtime::ConnectError;
+use crate::store::StateError;
+
 /// Any error of a command. What it means to a caller is decided in [`crate::exit`], what to do
 /// about it in [`hints`].
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -27,7 +37,57 @@ pub fn render(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// What the user can do, from anywhere in the chain.
-pub fn hints(_error: &(dyn Error + 'static)) -> Vec<String> {
+/// What the user can do, from anywhere in the chain; the same advice is given once.
+pub fn hints(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut hints = Vec::new();
+    for hint in chain(error).flat_map(of_one) {
+        if !hints.contains(&hint) {
+            hints.push(hint);
+        }
+    }
+    hints
+}
+
+fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
+    if let Some(error) = error.downcast_ref::<ConnectError>() {
+        return vec![error.hint()];
+    }
+    if let Some(error) = error.downcast_ref::<StateError>() {
+        return error.hint().into_iter().collect();
+    }
+    if let Some(error) = error.downcast_ref::<FileError>() {
+        return error.hint().into_iter().collect();
+    }
+    if let Some(error) = error.downcast_ref::<Conflict>() {
+        return error.hints();
+    }
+    if let Some(error) = error.downcast_ref::<SessionError>() {
+        return match error {
+            SessionError::NoCluster(_) => {
+                vec!["`hoist list` shows what is there, `hoist up` makes one".to_owned()]
+            }
+            SessionError::NoKubeconfig(name) => {
+                vec![format!("`hoist up --name {name}` finishes the cluster")]
+            }
+            SessionError::Encoding(name) | SessionError::Orphan { name, .. } => {
+                vec![format!("`hoist down --name {name}` removes what is left, then `hoist up` again")]
+            }
+        };
+    }
+    if let Some(error) = error.downcast_ref::<PreflightError>() {
+        let missing = error.missing_images().is_some();
+        return missing.then(|| "`hoist images ensure` gets or builds them".to_owned()).into_iter().collect();
+    }
+    if let Some(RuntimeError::ImageMissing(_)) = error.downcast_ref() {
+        return vec!["`hoist images ensure` gets or builds it".to_owned()];
+    }
+    if let Some(ReadyError::Deadline { .. }) = error.downcast_ref() {
+        return vec![
+            "--timeout gives it longer, --wait asks for less, --retain keeps it for a look".to_owned(),
+        ];
+    }
+    if let Some(UpError::Timeout { .. }) = error.downcast_ref() {
+        return vec!["--timeout gives it longer, --retain keeps it for a look".to_owned()];
+    }
     Vec::new()
 }

@@ -5,7 +5,16 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use hoist_phases::engine::PhaseFailure;
+use hoist_phases::phases::preflight::{PreflightError, Problem};
 use hoist_phases::ports::RuntimeError;
+use hoist_phases::spec::VersionError;
+
+use crate::cli::{Interrupted, SessionError, UnknownImage, UpError};
+use crate::config::{ConfigError, Conflict, Invalid};
+use crate::error::chain;
+use crate::images::ImageError;
+use crate::runtime::ConnectError;
+use crate::store::StateError;
 
 /// An exit code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +54,33 @@ impl From<Code> for ExitCode {
 
 /// The code for an error: that of the outermost error in the chain that has one.
 pub fn code(error: &(dyn Error + 'static)) -> Code {
-    crate::error::chain(error).find_map(of_one).unwrap_or(GENERAL)
+    chain(error).find_map(of_one).unwrap_or(GENERAL)
 }
 
 fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
+    if error.is::<ConfigError>()
+        || error.is::<Invalid>()
+        || error.is::<UnknownImage>()
+        || error.is::<VersionError>()
+    {
+        return Some(USAGE);
+    }
+    if error.is::<ConnectError>() {
+        return Some(ENGINE);
+    }
+    if error.is::<Conflict>() || matches!(error.downcast_ref(), Some(StateError::Busy { .. })) {
+        return Some(CONFLICT);
+    }
+    if let Some(ImageError::Missing { .. }) = error.downcast_ref() {
+        return Some(IMAGES);
+    }
+    if let Some(error) = error.downcast_ref::<SessionError>() {
+        return match error {
+            SessionError::NoCluster(_) => Some(NO_CLUSTER),
+            SessionError::Orphan { .. } => Some(CONFLICT),
+            SessionError::NoKubeconfig(_) | SessionError::Encoding(_) => None,
+        };
+    }
     if let Some(error) = error.downcast_ref::<RuntimeError>() {
         return match error {
             RuntimeError::Unreachable { .. } | RuntimeError::Denied { .. } => Some(ENGINE),
@@ -56,9 +88,36 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
             RuntimeError::Failed { .. } => None,
         };
     }
-    error.downcast_ref::<PhaseFailure>().map(|failure| {
-        // Preflight changes nothing: what it finds has codes of its own.
-        let inner = crate::error::chain(failure.source.as_ref()).find_map(of_one);
-        inner.filter(|code| [ENGINE, IMAGES].contains(code)).unwrap_or(PHASE)
-    })
+    if let Some(error) = error.downcast_ref::<PreflightError>() {
+        return Some(preflight(error));
+    }
+    if let Some(error) = error.downcast_ref::<UpError>() {
+        return match error {
+            UpError::Phase(failure) => Some(phase(failure)),
+            UpError::NotReady(_) | UpError::Timeout { .. } => Some(NOT_READY),
+            UpError::Interrupted(_) => Some(INTERRUPTED),
+            UpError::Kubeconfig(_) => None,
+        };
+    }
+    if error.is::<Interrupted>() {
+        return Some(INTERRUPTED);
+    }
+    error.downcast_ref::<PhaseFailure>().map(phase)
+}
+
+/// A phase that failed for want of an engine or of images is told apart from one that failed.
+fn phase(failure: &PhaseFailure) -> Code {
+    chain(failure.source.as_ref()).find_map(of_one).unwrap_or(PHASE)
+}
+
+/// Missing images alone have a code of their own; settings that clash with the engine are wrong
+/// settings.
+fn preflight(error: &PreflightError) -> Code {
+    let images = |problem: &Problem| matches!(problem, Problem::Images(_));
+    let settings = |problem: &Problem| matches!(problem, Problem::Networking(_) | Problem::Port { .. });
+    match error.0.as_slice() {
+        problems if problems.iter().all(images) => IMAGES,
+        problems if problems.iter().any(settings) => USAGE,
+        _ => PHASE,
+    }
 }

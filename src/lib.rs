@@ -8,6 +8,7 @@ pub mod env;
 pub mod error;
 pub mod exit;
 pub mod files;
+pub mod images;
 pub mod kubeconfig;
 pub mod report;
 pub mod runtime;

@@ -1,9 +1,102 @@
-//! The command line: what can be typed, and which function answers it. No decision about
-//! clusters is taken here.
+//! The command line: what can be typed, and which function answers it. What a cluster should be
+//! is decided in [`crate::config`] and `hoist_phases`; here commands are only put together.
+
+pub mod args;
+mod cleanup;
+mod docs;
+mod down;
+mod images;
+mod kubeconfig;
+mod kubectl;
+mod list;
+mod logs;
+mod phase;
+mod session;
+mod signals;
+mod up;
+mod version;
 
 use std::process::ExitCode;
 
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::error::{BoxError, render};
+use crate::report::OutputError;
+use crate::{exit, report};
+use args::{Cli, Command, Global, ImagesCommand, PhaseCommand};
+
+pub use docs::pages as reference_pages;
+pub use images::UnknownImage;
+pub use session::SessionError;
+pub use signals::Interrupted;
+pub use up::UpError;
+
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let Cli { global, command } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap also reports `--help` and `--version` this way, with exit code 0.
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    log(&global);
+    let result = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = result.map_err(BoxError::from).and_then(|runtime| runtime.block_on(run(global, command)));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.downcast_ref::<OutputError>().is_some_and(OutputError::is_broken_pipe) => {
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            report::tell(render(error.as_ref()).trim_end());
+            exit::code(error.as_ref()).into()
+        }
+    }
+}
+
+async fn run(global: Global, command: Command) -> Result<(), BoxError> {
+    match command {
+        Command::Up(args) => up::run(&global, *args).await,
+        Command::Down { cluster } => down::run(&global, cluster).await,
+        Command::List(output) => list::run(output.output).await,
+        Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
+        Command::Phase(PhaseCommand::List(output)) => phase::list(output.output),
+        Command::Logs(args) => logs::run(&global, args).await,
+        Command::Images(command) => match command {
+            ImagesCommand::List { version, output } => images::list(&version, output.output).await,
+            ImagesCommand::Ensure { version, archive } => images::ensure(&version, archive).await,
+            ImagesCommand::Build { version, images } => images::build(&version, &images).await,
+            ImagesCommand::Save { version, dir } => images::save(&version, &dir).await,
+            ImagesCommand::Load { dir } => images::load(&dir).await,
+        },
+        Command::Kubectl(args) => kubectl::run(&global, args).await,
+        Command::Version(output) => version::run(output.output),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "hoist", &mut script);
+            Ok(report::data(script)?)
+        }
+        Command::Docs { dir } => docs::write(&dir),
+    }
+}
+
+/// Logs go to stderr; without options only what hoist itself warns of.
+fn log(global: &Global) {
+    let default = match global.verbose {
+        0 => "warn",
+        1 => "info,hoist=debug,hoist_phases=debug",
+        _ => "debug,hoist=trace,hoist_phases=trace",
+    };
+    let filter = global.log.as_deref().unwrap_or(default);
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|error| {
+        report::tell(format_args!(
+            "warning: log filter {filter:?} is not understood ({error}), using {default:?}"
+        ));
+        tracing_subscriber::EnvFilter::new(default)
+    });
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // An error means that a test has installed one already.
+    let _ = subscriber.with_ansi(report::colour(global.no_color)).try_init();
 }

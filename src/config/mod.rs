@@ -1,1 +1,106 @@
-//! From flags and a configuration file to a resolved cluster specification.
+//! From flags and a configuration file to settings: a resolved cluster specification, and what
+//! concerns this run alone. Nothing here talks to the engine or a cluster.
+
+mod check;
+mod cni;
+mod components;
+mod conflict;
+mod fetch;
+mod file;
+mod nodes;
+mod problem;
+mod resolve;
+pub mod units;
+mod wait;
+
+use std::path::Path;
+use std::time::Duration;
+
+use hoist_phases::phases::PhaseId;
+use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
+
+use crate::cli::args::{Global, Progress, UpArgs};
+use crate::cluster::ready::Level;
+
+pub use cni::{CniError, CniSource};
+pub use conflict::{Conflict, Difference, check as check_conflict};
+pub use fetch::FetchError;
+pub use file::{API_VERSION, ClusterFile, FileError, KIND, parse as parse_file, read as read_file};
+pub use problem::{Invalid, Problem};
+pub use resolve::{defaults, name, settings};
+
+/// Name of a cluster that nobody named.
+pub const DEFAULT_NAME: &str = "hoist";
+
+/// What `up` has to do.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub spec: ClusterSpec,
+    pub skip: Vec<PhaseId>,
+    pub wait: Level,
+    /// For everything together, images excepted.
+    pub timeout: Duration,
+    pub retain: bool,
+    pub progress: Progress,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error(transparent)]
+    Cni(#[from] CniError),
+    #[error("no random numbers for a bootstrap token")]
+    Random,
+}
+
+/// The configuration file of `up`, when one is named, and the name of the cluster meant.
+///
+/// # Errors
+/// When the file can't be used, or the name breaks the rules.
+pub fn begin(global: &Global, args: &UpArgs) -> Result<(Option<ClusterFile>, ClusterName), ConfigError> {
+    let file = args.config.as_deref().map(read_file).transpose()?;
+    let name = name(global, file.as_ref())?;
+    Ok((file, name))
+}
+
+/// Settings for `up` on top of `present`, the specification of the cluster when it is there.
+///
+/// # Errors
+/// Everything that is wrong with the values, at once; a CNI manifest that can't be had.
+pub async fn finish(
+    args: UpArgs,
+    file: Option<ClusterFile>,
+    name: ClusterName,
+    present: Option<ClusterSpec>,
+) -> Result<Settings, ConfigError> {
+    let base = match present {
+        Some(spec) => spec,
+        None => defaults(name, BootstrapToken::generate().map_err(|_| ConfigError::Random)?),
+    };
+    let cni = cni_of(&args, file.as_ref())?;
+    // Everything else is judged before anything is fetched.
+    let mut settings = settings(args, file, base, cni.as_ref().map(CniSource::unread))?;
+    if let Some(source) = cni {
+        settings.spec.cni = source.load().await?;
+    }
+    Ok(settings)
+}
+
+fn cni_of(args: &UpArgs, file: Option<&ClusterFile>) -> Result<Option<CniSource>, CniError> {
+    if let Some(text) = &args.cni {
+        return CniSource::parse(text, Path::new("")).map(Some);
+    }
+    let beside = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    file.and_then(|file| file.cni.as_deref()).map(|text| CniSource::parse(text, beside)).transpose()
+}
+
+/// Reads one duration of a command line.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn duration(field: &str, text: &str) -> Result<Duration, Invalid> {
+    units::duration(text).map_err(|rule| Invalid::one(Problem::new(field, format_args!("{text:?}"), rule)))
+}

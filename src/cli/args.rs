@@ -1,0 +1,281 @@
+//! What can be typed. Only shapes live here: values are judged in [`crate::config`], all of them
+//! at once, so that a user sees every mistake in one go.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::env;
+
+/// Lifts a real Kubernetes control plane out of the nodes: containers in one network namespace
+/// that any node joins with kubeadm.
+#[derive(Debug, Parser)]
+#[command(name = "hoist", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Global {
+    /// Name of the cluster [default: hoist]
+    #[arg(long, global = true, env = env::HOIST_NAME, value_name = "NAME", hide_env_values = true)]
+    pub name: Option<String>,
+    /// Tell more on stderr; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Log filter, such as `info` or `hoist::runtime=debug`
+    #[arg(long, global = true, env = env::HOIST_LOG, value_name = "FILTER", hide_env_values = true)]
+    pub log: Option<String>,
+    /// No colours, even on a terminal
+    #[arg(long, global = true)]
+    pub no_color: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a cluster, or bring one that is there to what is asked for
+    Up(Box<UpArgs>),
+    /// Remove a cluster with everything it owns; no error when there is none
+    Down {
+        /// Name of the cluster, the same as --name
+        cluster: Option<String>,
+    },
+    /// List the clusters of this engine
+    List(OutputArgs),
+    /// Print the kubeconfig, write it to a file, or merge it into the user's
+    Kubeconfig(KubeconfigArgs),
+    /// Work with the phases of a bootstrap
+    #[command(subcommand)]
+    Phase(PhaseCommand),
+    /// Print what a component or node wrote
+    Logs(LogsArgs),
+    /// Work with the container images of a Kubernetes version
+    #[command(subcommand)]
+    Images(ImagesCommand),
+    /// Run the kubectl of the cluster's version against it
+    Kubectl(KubectlArgs),
+    /// Print the versions of hoist and of the Kubernetes it starts
+    Version(OutputArgs),
+    /// Print a completion script
+    Completion {
+        /// The shell it is for
+        shell: clap_complete::Shell,
+    },
+    /// Write the reference pages that are made from the code
+    #[command(hide = true)]
+    Docs {
+        /// The directory to write into
+        dir: PathBuf,
+    },
+}
+
+/// How data is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct OutputArgs {
+    /// Form of the data on stdout
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output: Format,
+}
+
+/// How the progress of `up` is shown on stderr.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Progress {
+    /// Live lines on a terminal, plain lines elsewhere
+    #[default]
+    Auto,
+    /// One line a phase when it has ended
+    Plain,
+    /// One JSON object an event
+    Json,
+}
+
+/// The flags of `up`. Each is a field of the configuration file too; a flag wins.
+#[derive(Debug, Clone, Default, Args)]
+pub struct UpArgs {
+    /// Configuration file; `-` reads stdin
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Number of nodes to start and join, 0 or `none` for none [default: 1]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub nodes: Option<String>,
+    /// What nodes run on: `container` [default: container]
+    #[arg(long, value_name = "KIND")]
+    pub node_kind: Option<String>,
+    /// Kubernetes version [default: v1.36.3]
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: Option<String>,
+    /// Pod network: `kube-router`, `none`, a manifest file, or URL#sha256=HEX [default: kube-router]
+    #[arg(long, value_name = "CNI")]
+    pub cni: Option<String>,
+    /// Addresses of pods [default: 10.244.0.0/16]
+    #[arg(long, value_name = "CIDR")]
+    pub pod_subnet: Option<String>,
+    /// Addresses of services [default: 10.96.0.0/12]
+    #[arg(long, value_name = "CIDR")]
+    pub service_subnet: Option<String>,
+    /// DNS domain of services [default: cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    pub dns_domain: Option<String>,
+    /// Bootstrap token [default: a random one, kept for the cluster's life]
+    #[arg(long, value_name = "TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Lifetime of the token: `24h`, `90m`, 0 for ever [default: 24h]
+    #[arg(long, value_name = "DURATION")]
+    pub token_ttl: Option<String>,
+    /// Another name or address the API server's certificate is valid for (repeatable)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub extra_san: Vec<String>,
+    /// Keep etcd's data on disk with fsync, rather than in memory
+    #[arg(long)]
+    pub durable_etcd: bool,
+    /// How kube-proxy programs services: `nftables` or `iptables` [default: nftables]
+    #[arg(long, value_name = "MODE")]
+    pub kube_proxy_mode: Option<String>,
+    /// Leave out a phase, see `hoist phase list` (repeatable)
+    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
+    pub skip_phase: Vec<String>,
+    /// Return when this much answers: `join`, `api`, `nodes` or `dns`
+    /// [default: dns; api when there are no nodes or no CNI]
+    #[arg(long, value_name = "LEVEL")]
+    pub wait: Option<String>,
+    /// Time for everything together [default: 10m]
+    #[arg(long, value_name = "DURATION")]
+    pub timeout: Option<String>,
+    /// Keep what a failed or interrupted run has made
+    #[arg(long)]
+    pub retain: bool,
+    /// How progress is shown on stderr
+    #[arg(long, value_name = "HOW")]
+    pub progress: Option<Progress>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct KubeconfigArgs {
+    /// Write it to this file (mode 0600) rather than to stdout
+    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
+    pub write: Option<PathBuf>,
+    /// Merge it into the user's: $KUBECONFIG's first file, or ~/.kube/config
+    #[arg(long)]
+    pub merge: bool,
+    /// Take out of the user's what an earlier merge put there
+    #[arg(long, conflicts_with_all = ["write", "merge"])]
+    pub unmerge: bool,
+    /// With --merge: make it the current context
+    #[arg(long, requires = "merge")]
+    pub switch: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PhaseCommand {
+    /// List the phases in an order they can run in
+    List(OutputArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct LogsArgs {
+    /// A component (`etcd`, `kube-apiserver`, …) or node (`node01`)
+    pub of: String,
+    /// Go on with what is written from now on
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Number of lines from the end
+    #[arg(long, value_name = "LINES", default_value_t = 1000)]
+    pub tail: u32,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct VersionArg {
+    /// Kubernetes version [default: v1.36.3]
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImagesCommand {
+    /// List the images a cluster needs and whether the engine has them
+    List {
+        #[command(flatten)]
+        version: VersionArg,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Get what is missing: from the archive directory, a registry, or by building
+    Ensure {
+        #[command(flatten)]
+        version: VersionArg,
+        /// Directory of image archives to look into first
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
+    /// Build images
+    Build {
+        #[command(flatten)]
+        version: VersionArg,
+        /// Names of images, such as `node`; all when none is given
+        images: Vec<String>,
+    },
+    /// Write the images into a directory of archives
+    Save {
+        #[command(flatten)]
+        version: VersionArg,
+        /// The directory, made when it isn't there
+        dir: PathBuf,
+    },
+    /// Load every image archive of a directory
+    Load {
+        /// The directory
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// List the nodes of the cluster
+    List(OutputArgs),
+    /// Start and join more nodes
+    Add {
+        /// How many
+        #[arg(default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
+        count: u32,
+    },
+    /// Drain, remove and forget nodes
+    Remove {
+        /// Names such as `node02`
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Put images of the engine, or of archives, into the nodes' containerd
+    Load {
+        /// References of the engine's store, or paths of image archives
+        #[arg(required = true)]
+        images: Vec<String>,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct JoinCommandArgs {
+    /// Lifetime of the token: `24h`, `90m`, 0 for ever
+    #[arg(long, value_name = "DURATION", default_value = "24h")]
+    pub token_ttl: String,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct KubectlArgs {
+    /// Arguments of kubectl
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub args: Vec<std::ffi::OsString>,
+}

@@ -1,0 +1,59 @@
+//! Reference pages that are made from the code, so that they can't say anything else than it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::CommandFactory as _;
+
+use super::args::Cli;
+use crate::error::BoxError;
+use crate::{exit, files};
+
+/// Readable by everybody, as all of a source tree.
+const MODE: u32 = 0o644;
+
+/// Name and content of every generated page.
+pub fn pages() -> [(&'static str, String); 2] {
+    [("cli.md", cli()), ("exit-codes.md", exit_codes())]
+}
+
+pub(super) fn write(directory: &Path) -> Result<(), BoxError> {
+    for (name, content) in pages() {
+        files::write(&directory.join(name), content.as_bytes(), MODE)?;
+    }
+    Ok(())
+}
+
+fn exit_codes() -> String {
+    let mut page =
+        "# Exit codes\n\nMade from `src/exit.rs` by `hoist docs`.\n\n| code | meaning |\n| --- | --- |\n"
+            .to_owned();
+    for (code, meaning) in exit::CODES {
+        let _ = writeln!(page, "| {} | {meaning} |", code.0);
+    }
+    page
+}
+
+fn cli() -> String {
+    let mut page =
+        "# Command line\n\nMade from `src/cli/args.rs` by `hoist docs`. Data goes to stdout, everything \
+                    else to stderr; see [exit-codes.md](exit-codes.md) for the exit codes.\n"
+            .to_owned();
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    describe(&mut page, &root, &mut vec![root.get_name().to_owned()]);
+    page
+}
+
+fn describe(page: &mut String, command: &clap::Command, path: &mut Vec<String>) {
+    let mut shown = command.clone();
+    let help = shown.render_long_help().to_string();
+    // clap ends some lines with blanks.
+    let lines: Vec<_> = help.lines().map(str::trim_end).collect();
+    let _ = write!(page, "\n## {}\n\n```text\n{}\n```\n", path.join(" "), lines.join("\n").trim_end());
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        path.push(sub.get_name().to_owned());
+        describe(page, sub, path);
+        path.pop();
+    }
+}

@@ -1,0 +1,81 @@
+//! `hoist logs`: what a component wrote, or the journal of a node.
+
+use std::pin::pin;
+
+use bollard::exec::{CreateExecOptions, StartExecResults};
+use futures_util::StreamExt as _;
+use hoist_phases::ports::{ContainerState, Runtime as _, label};
+use hoist_phases::spec::ClusterName;
+
+use super::args::{Global, LogsArgs};
+use super::session::{self, Session, SessionError};
+use crate::error::BoxError;
+use crate::report;
+use crate::runtime::Engine;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LogsError {
+    #[error("cluster {cluster} has no component or node {of:?}; it has {have}")]
+    Unknown { cluster: ClusterName, of: String, have: String },
+    #[error("journal of {node} can't be read")]
+    Journal {
+        node: String,
+        #[source]
+        source: bollard::errors::Error,
+    },
+}
+
+pub(super) async fn run(global: &Global, args: LogsArgs) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let engine = session::engine().await?;
+    let containers = engine.list(Some(session.name.as_str())).await?;
+    if containers.is_empty() {
+        return Err(SessionError::NoCluster(session.name).into());
+    }
+    let LogsArgs { of, follow, tail } = args;
+    let Some(found) = containers.iter().find(|container| called(container) == Some(of.as_str())) else {
+        let have: Vec<_> = containers.iter().filter_map(called).collect();
+        return Err(LogsError::Unknown { cluster: session.name, of, have: have.join(", ") }.into());
+    };
+    if found.labels.contains_key(label::NODE) {
+        return journal(&engine, found, &of, tail, follow).await;
+    }
+    let mut lines = pin!(engine.log_lines(&found.name, Some(tail), follow));
+    while let Some(line) = lines.next().await {
+        report::data(line?.text)?;
+    }
+    Ok(())
+}
+
+/// Node name, or else component name.
+fn called(container: &ContainerState) -> Option<&str> {
+    container.labels.get(label::NODE).or_else(|| container.labels.get(label::ROLE)).map(String::as_str)
+}
+
+/// systemd writes nothing to the container's own output: the journal has kubelet and containerd.
+async fn journal(
+    engine: &Engine,
+    container: &ContainerState,
+    node: &str,
+    tail: u32,
+    follow: bool,
+) -> Result<(), BoxError> {
+    let failed = |source| LogsError::Journal { node: node.to_owned(), source };
+    let mut command = vec!["journalctl".to_owned(), "--no-pager".to_owned(), format!("--lines={tail}")];
+    command.extend(follow.then(|| "--follow".to_owned()));
+    let options = CreateExecOptions {
+        cmd: Some(command),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        ..CreateExecOptions::default()
+    };
+    let exec = engine.docker().create_exec(&container.name, options).await.map_err(failed)?;
+    if let StartExecResults::Attached { mut output, .. } =
+        engine.docker().start_exec(&exec.id, None).await.map_err(failed)?
+    {
+        while let Some(part) = output.next().await {
+            report::data(part.map_err(failed)?.into_bytes())?;
+        }
+    }
+    Ok(())
+}

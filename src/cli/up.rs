@@ -1,0 +1,168 @@
+//! `hoist up`: puts settings, lock, engine, phases and readiness together, and takes back what a
+//! failed run has made.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hoist_phases::engine::{Events, PhaseFailure, Plan, run as run_plan};
+use hoist_phases::events::Event;
+use hoist_phases::phases::{Context, Outputs, PHASES};
+use hoist_phases::ports::Ports;
+use hoist_phases::spec::ClusterSpec;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::args::{Global, Progress, UpArgs};
+use super::cleanup::take_back;
+use super::session::{self, KUBECONFIG, Session, SessionError};
+use super::signals::{Interrupted, interrupted};
+use crate::cluster::down::Snapshot;
+use crate::cluster::kube::Connector;
+use crate::cluster::ready::{self, ReadyError, Target};
+use crate::config::{self, Settings};
+use crate::error::BoxError;
+use crate::report::{self, Style, Times};
+use crate::runtime::Engine;
+
+/// How often it is looked whether the API can be asked for readiness.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Least time the readiness levels get, however late the phases were.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Time for the display to show the last events.
+const DISPLAY_END: Duration = Duration::from_secs(2);
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    #[error(transparent)]
+    Phase(#[from] PhaseFailure),
+    #[error(transparent)]
+    NotReady(#[from] ReadyError),
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    #[error("not done within {} s; still under way: {running}", timeout.as_secs())]
+    Timeout { timeout: Duration, running: String },
+    #[error("the cluster's kubeconfig")]
+    Kubeconfig(#[source] BoxError),
+}
+
+pub(super) async fn run(global: &Global, args: UpArgs) -> Result<(), BoxError> {
+    let (file, name) = config::begin(global, &args)?;
+    let session = Session::named(name.clone())?;
+    let _lock = session.state.lock()?;
+    let present = session.spec_if_any()?;
+    let settings = config::finish(args, file, name, present.clone()).await?;
+    if let Some(present) = &present {
+        config::check_conflict(present, &settings.spec)?;
+    }
+    let engine = session::engine().await?;
+    if present.is_none() && session::has_containers(&engine, &session.name).await? {
+        let path = session.state.path().display().to_string();
+        return Err(SessionError::Orphan { name: session.name, path }.into());
+    }
+
+    // From here on things come into being.
+    let before = Snapshot::take(engine.as_ref(), &session.state).await?;
+    let style = Style::choose(settings.progress, global.no_color);
+    let result = match session.state.write_spec(&settings.spec) {
+        Ok(()) => bring_up(&engine, &session, &settings, style).await,
+        Err(error) => Err(error.into()),
+    };
+    match result {
+        Ok(times) => {
+            summary(&session, &settings, style, &times);
+            Ok(())
+        }
+        Err(error) => {
+            if settings.retain {
+                report::tell("what this run has made is kept, as --retain asks");
+            } else {
+                take_back(&engine, &session.state, &before).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Runs the phases and waits for readiness, both under one deadline and until a signal comes.
+async fn bring_up(
+    engine: &Arc<Engine>,
+    session: &Session,
+    settings: &Settings,
+    style: Style,
+) -> Result<Times, BoxError> {
+    let (sender, receiver) = unbounded_channel();
+    let display = report::follow(style, receiver);
+    let context = Context {
+        spec: Arc::new(settings.spec.clone()),
+        ports: Ports {
+            runtime: Arc::clone(engine) as _,
+            store: Arc::new(session.state.clone()),
+            connect: Arc::new(Connector),
+        },
+        outputs: Arc::new(Outputs::default()),
+        events: Events::new(sender),
+    };
+    let plan = Plan::new(PHASES)?.skipping(&settings.skip, "left out by --skip-phase");
+    let result = tokio::select! {
+        result = phases_and_levels(&plan, &context, settings, session) => result,
+        signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal| UpError::Interrupted(signal).into())),
+    };
+    drop(context);
+    let times = tokio::time::timeout(DISPLAY_END, display).await;
+    let times = times.ok().and_then(Result::ok).unwrap_or_default();
+    result.map(|()| times)
+}
+
+async fn phases_and_levels(
+    plan: &Plan,
+    context: &Context,
+    settings: &Settings,
+    session: &Session,
+) -> Result<(), BoxError> {
+    let begin = Instant::now();
+    let (finished, phases_end) = tokio::sync::watch::channel(false);
+    let phases = async {
+        let result = tokio::time::timeout(settings.timeout, run_plan(plan, context)).await;
+        let result = result.map_err(|_| UpError::Timeout {
+            timeout: settings.timeout,
+            running: "phases, see above".to_owned(),
+        });
+        result?.map_err(UpError::Phase)?;
+        finished.send_replace(true);
+        Ok(())
+    };
+    // Levels are probed while later phases still run, so that each has its true time.
+    let levels = async {
+        while context.outputs.api.get().is_err() && !*phases_end.borrow() {
+            tokio::time::sleep(POLL).await;
+        }
+        let admin = session.kubeconfig().map_err(UpError::Kubeconfig)?;
+        let target = Target::new(&context.spec, context.ports.runtime.as_ref(), &admin)
+            .map_err(|error| UpError::Kubeconfig(error.into()))?;
+        let left = settings.timeout.saturating_sub(begin.elapsed()).max(LEAST_WAIT);
+        let reached = |level: ready::Level, _| {
+            let at_ms = context.events.now_ms();
+            context.events.send(Event::Ready { level: level.to_string(), at_ms });
+        };
+        ready::wait(&target, settings.wait, left, reached).await.map_err(UpError::NotReady)
+    };
+    tokio::try_join!(phases, levels)?;
+    Ok(())
+}
+
+fn summary(session: &Session, settings: &Settings, style: Style, times: &Times) {
+    if style == Style::Json || settings.progress == Progress::Json {
+        return;
+    }
+    let ClusterSpec { name, kubernetes, nodes, .. } = &settings.spec;
+    let end = times.phases.iter().map(|time| time.at_ms).chain(times.levels.iter().map(|(_, at)| *at)).max();
+    let took = report::seconds(end.unwrap_or_default());
+    let word = if times.changed() { "is up" } else { "was up already" };
+    report::tell(format_args!(
+        "\ncluster {name} {word}: Kubernetes {kubernetes}, nodes: {}, {took}",
+        nodes.len()
+    ));
+    let path = session.state.path().join(KUBECONFIG);
+    report::tell(format_args!("\n    export KUBECONFIG={}\n", path.display()));
+}

@@ -1,0 +1,91 @@
+//! Rules between settings, judged on the resolved specification.
+
+use std::net::IpAddr;
+
+use hoist_phases::spec::{ClusterSpec, Component};
+
+use super::problem::{Problem, Problems};
+
+/// Least tmpfs etcd starts in: it allocates two 64 MB segments of its log at once.
+const MIN_TMPFS: u64 = 192 << 20;
+
+/// What etcd needs beside its data.
+const ETCD_HEAP: u64 = 256 << 20;
+
+/// What the write-ahead log and a snapshot being written take of the tmpfs beside the database.
+const ETCD_LOG: u64 = 128 << 20;
+
+pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
+    for problem in spec.networking.problems(&[]) {
+        problems.push(problem);
+    }
+    for san in &spec.extra_sans {
+        if !is_san(san) {
+            problems.push(Problem::new(
+                "extraSans",
+                format_args!("{san:?}"),
+                "must be an IP address or a DNS name",
+            ));
+        }
+    }
+    etcd(spec, problems);
+}
+
+fn etcd(spec: &ClusterSpec, problems: &mut Problems) {
+    let mib = |bytes: u64| format!("{}Mi", bytes >> 20);
+    let etcd = &spec.etcd;
+    if etcd.quota_bytes == 0 {
+        problems.push(Problem::new("etcd.quota", 0, "must be more than 0"));
+    }
+    if etcd.durable {
+        return;
+    }
+    if etcd.tmpfs_bytes < MIN_TMPFS {
+        let rule = format!("must be {} or more", mib(MIN_TMPFS));
+        problems.push(Problem::new("etcd.tmpfsSize", mib(etcd.tmpfs_bytes), rule));
+    } else if etcd.quota_bytes > etcd.tmpfs_bytes.saturating_sub(ETCD_LOG) {
+        let most = mib(etcd.tmpfs_bytes.saturating_sub(ETCD_LOG));
+        let rule = format!(
+            "a full file system kills etcd, a reached quota does not: at most {most}, or a larger etcd.tmpfsSize"
+        );
+        problems.push(Problem::new("etcd.quota", mib(etcd.quota_bytes), rule));
+    }
+    let memory = spec.component(Component::Etcd).memory_bytes;
+    let least = etcd.tmpfs_bytes.saturating_add(ETCD_HEAP);
+    if memory < least {
+        let rule = format!("etcd.tmpfsSize counts as its memory: must be {} or more", mib(least));
+        problems.push(Problem::new("components.etcd.memory", mib(memory), rule));
+    }
+}
+
+/// An address, or a DNS name whose first label may be `*` (RFC 6125).
+fn is_san(text: &str) -> bool {
+    if text.parse::<IpAddr>().is_ok() {
+        return true;
+    }
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    // All digits and dots is a mistyped address, not a name.
+    let address_like = name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    !address_like && name.len() <= 253 && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses() {
+        for good in ["localhost", "a.example.org", "*.example.org", "10.0.0.1", "::1", "fd00::2"] {
+            assert!(is_san(good), "{good:?} was refused");
+        }
+        for bad in ["", "a b", "a..b", "-a", "a-", "10.0.0", "10.0.0.256", "a.*", "https://a", "a:6443"] {
+            assert!(!is_san(bad), "{bad:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What may change on a cluster that is there, and what needs a new one.
+
+use std::fmt;
+
+use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, NodeSpec};
+
+/// A setting of the running cluster that `up` was asked to change and can't.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    pub field: &'static str,
+    pub present: String,
+    pub wanted: String,
+}
+
+/// A cluster of that name is there with other settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub name: ClusterName,
+    pub differences: Vec<Difference>,
+}
+
+impl std::error::Error for Conflict {}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cluster {} exists with other settings", self.name)?;
+        self.differences.iter().try_for_each(|Difference { field, present, wanted }| {
+            write!(f, "\n- {field}: is {present}, asked for {wanted}")
+        })
+    }
+}
+
+impl Conflict {
+    /// The ways out that fit these differences.
+    pub fn hints(&self) -> Vec<String> {
+        let name = &self.name;
+        let mut hints = Vec::new();
+        let nodes = |difference: &Difference| difference.field == "nodes";
+        if self.differences.iter().any(nodes) {
+            hints.push(format!(
+                "`hoist node add --name {name}` and `hoist node remove --name {name}` change the nodes"
+            ));
+        }
+        if !self.differences.iter().all(nodes) {
+            hints.push(format!(
+                "`hoist down --name {name}` first, or start another cluster with `--name`; without flags `up` takes the settings it was made with"
+            ));
+        }
+        hints
+    }
+}
+
+/// Finds what can't be changed in place. Arguments and limits of components, extra SANs, the
+/// token and its lifetime can: their phases compare and redo what differs.
+///
+/// # Errors
+/// When anything else differs.
+pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict> {
+    // Taken apart by name, so that a new field has to be thought about.
+    let ClusterSpec {
+        name,
+        kubernetes,
+        networking,
+        extra_sans: _,
+        token: _,
+        token_ttl: _,
+        etcd,
+        cni,
+        kube_proxy,
+        components: _,
+        nodes,
+    } = wanted;
+    let mut differences = Vec::new();
+    let mut compare = |field, present: String, wanted: String| {
+        if present != wanted {
+            differences.push(Difference { field, present, wanted });
+        }
+    };
+    compare("kubernetes", present.kubernetes.to_string(), kubernetes.to_string());
+    let (before, after) = (&present.networking, networking);
+    compare("networking.podSubnet", before.pod_subnet.to_string(), after.pod_subnet.to_string());
+    compare("networking.serviceSubnet", before.service_subnet.to_string(), after.service_subnet.to_string());
+    compare("networking.dnsDomain", before.dns_domain.clone(), after.dns_domain.clone());
+    compare("etcd.durable", present.etcd.durable.to_string(), etcd.durable.to_string());
+    compare("etcd.tmpfsSize", present.etcd.tmpfs_bytes.to_string(), etcd.tmpfs_bytes.to_string());
+    compare("cni", cni_name(&present.cni), cni_name(cni));
+    compare("kubeProxy.mode", present.kube_proxy.as_str().to_owned(), kube_proxy.as_str().to_owned());
+    compare("nodes", node_names(&present.nodes), node_names(nodes));
+    if differences.is_empty() { Ok(()) } else { Err(Conflict { name: name.clone(), differences }) }
+}
+
+fn cni_name(cni: &Cni) -> String {
+    match cni {
+        Cni::KubeRouter => "kube-router".to_owned(),
+        Cni::None => "none".to_owned(),
+        // The digest tells an edited file from the one before.
+        Cni::Manifest { origin, yaml } => {
+            use sha2::Digest as _;
+            let digest: String =
+                sha2::Sha256::digest(yaml).iter().take(6).map(|b| format!("{b:02x}")).collect();
+            format!("{origin} (sha256 {digest}…)")
+        }
+    }
+}
+
+fn node_names(nodes: &[NodeSpec]) -> String {
+    let names: Vec<_> = nodes.iter().map(|node| format!("{} ({})", node.name(), node.kind)).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,236 @@
+//! From raw flags and a raw file to settings: the one place where precedence and defaults are
+//! decided. Every field is taken apart by name, so that one nobody reads does not compile.
+
+use std::time::Duration;
+
+use hoist_phases::phases::PhaseId;
+use hoist_phases::spec::{
+    BootstrapToken, ClusterName, ClusterSpec, Cni, Component, EtcdSpec, KubeProxyMode, KubernetesVersion,
+    TokenTtl,
+};
+use ipnet::Ipv4Net;
+
+use super::Settings;
+use super::file::{ClusterFile, EtcdFile, KubeProxyFile, NetworkingFile};
+use super::problem::{Invalid, Problem, Problems};
+use super::{check, components, nodes, units, wait};
+use crate::cli::args::{Global, UpArgs};
+
+/// Time for everything together when nothing is said: a busy two-core machine starts a cluster
+/// with two nodes in a fraction of it.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// A value with the place it comes from, for messages.
+pub(super) struct Given<T> {
+    pub(super) field: &'static str,
+    pub(super) value: T,
+}
+
+fn pick<T>(
+    flag: Option<T>,
+    flag_name: &'static str,
+    file: Option<T>,
+    field: &'static str,
+) -> Option<Given<T>> {
+    let given = |field| move |value| Given { field, value };
+    flag.map(given(flag_name)).or_else(|| file.map(given(field)))
+}
+
+/// The name alone: what is known of a cluster of that name is the base of everything else.
+///
+/// # Errors
+/// When it breaks the rules of names.
+pub fn name(global: &Global, file: Option<&ClusterFile>) -> Result<ClusterName, Invalid> {
+    let given = global.name.as_deref().or_else(|| file.and_then(|file| file.name.as_deref()));
+    ClusterName::new(given.unwrap_or(super::DEFAULT_NAME)).map_err(|error| Invalid::one(error.into()))
+}
+
+/// Settings for `up`. What neither flag nor file says stays as it is in `base`.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn settings(
+    args: UpArgs,
+    file: Option<ClusterFile>,
+    base: ClusterSpec,
+    cni: Option<Cni>,
+) -> Result<Settings, Invalid> {
+    let UpArgs {
+        config: _,
+        nodes: nodes_flag,
+        node_kind,
+        kubernetes: kubernetes_flag,
+        cni: _,
+        pod_subnet,
+        service_subnet,
+        dns_domain,
+        token: token_flag,
+        token_ttl: token_ttl_flag,
+        extra_san,
+        durable_etcd,
+        kube_proxy_mode,
+        skip_phase,
+        wait: wait_flag,
+        timeout: timeout_flag,
+        retain: retain_flag,
+        progress: progress_flag,
+    } = args;
+    let ClusterFile {
+        api_version: _,
+        kind: _,
+        name: _,
+        kubernetes,
+        networking,
+        extra_sans,
+        token,
+        token_ttl,
+        etcd: EtcdFile { durable, tmpfs_size, quota },
+        cni: _,
+        kube_proxy: KubeProxyFile { mode },
+        components,
+        nodes,
+        skip_phases,
+        wait,
+        timeout,
+        retain,
+        progress,
+    } = file.unwrap_or_default();
+    let NetworkingFile { pod_subnet: pods, service_subnet: services, dns_domain: domain } = networking;
+
+    let mut problems = Problems::default();
+    let mut spec = base;
+
+    if let Some(given) = pick(kubernetes_flag, "--kubernetes", kubernetes, "kubernetes") {
+        set(&mut spec.kubernetes, problems.keep(KubernetesVersion::parse(&given.value)));
+    }
+    if let Some(given) = pick(pod_subnet, "--pod-subnet", pods, "networking.podSubnet") {
+        set(&mut spec.networking.pod_subnet, problems.keep(subnet(&given)));
+    }
+    if let Some(given) = pick(service_subnet, "--service-subnet", services, "networking.serviceSubnet") {
+        set(&mut spec.networking.service_subnet, problems.keep(subnet(&given)));
+    }
+    if let Some(given) = pick(dns_domain, "--dns-domain", domain, "networking.dnsDomain") {
+        spec.networking.dns_domain = given.value;
+    }
+    if let Some(given) = pick(token_flag, "--token", token, "token") {
+        set(&mut spec.token, problems.keep(BootstrapToken::parse(&given.value)));
+    }
+    if let Some(given) = pick(token_ttl_flag, "--token-ttl", token_ttl, "tokenTtl") {
+        let ttl = problems.keep(converted(&given, units::duration));
+        set(&mut spec.token_ttl, ttl.map(|ttl| TokenTtl(ttl.as_secs())));
+    }
+    // Lists are replaced as a whole, by whichever side names any.
+    let sans = if extra_san.is_empty() { extra_sans } else { extra_san };
+    if !sans.is_empty() {
+        spec.extra_sans = sans;
+    }
+    etcd(&mut spec.etcd, durable_etcd.then_some(true).or(durable), tmpfs_size, quota, &mut problems);
+    if let Some(given) = pick(kube_proxy_mode, "--kube-proxy-mode", mode, "kubeProxy.mode") {
+        set(&mut spec.kube_proxy, problems.keep(proxy_mode(&given)));
+    }
+    set(&mut spec.cni, cni);
+    components::apply(&mut spec.components, components, &mut problems);
+    if let Some(wanted) = nodes::wanted(nodes_flag, node_kind, nodes, &mut problems) {
+        spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
+    }
+
+    let skip_names = if skip_phase.is_empty() { skip_phases } else { skip_phase };
+    let skip = skip_names.iter().filter_map(|name| problems.keep(phase(name))).collect();
+    let wait = wait::level(pick(wait_flag, "--wait", wait, "wait"), &spec, &mut problems);
+    let timeout = match pick(timeout_flag, "--timeout", timeout, "timeout") {
+        Some(given) => problems.keep(converted(&given, units::duration).and_then(|limit| {
+            let zero = limit.is_zero().then(|| Problem::new(given.field, "0", "must be longer than nothing"));
+            zero.map_or(Ok(limit), Err)
+        })),
+        None => Some(DEFAULT_TIMEOUT),
+    };
+
+    check::spec(&spec, &mut problems);
+    problems.into_result()?;
+    Ok(Settings {
+        spec,
+        skip,
+        wait,
+        timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+        retain: retain_flag || retain.unwrap_or(false),
+        progress: progress_flag.or(progress).unwrap_or_default(),
+    })
+}
+
+/// The specification before anybody said anything.
+pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
+    ClusterSpec {
+        name,
+        kubernetes: KubernetesVersion::DEFAULT,
+        networking: hoist_phases::spec::Networking::default(),
+        extra_sans: Vec::new(),
+        token,
+        token_ttl: TokenTtl::default(),
+        etcd: EtcdSpec::default(),
+        cni: Cni::default(),
+        kube_proxy: KubeProxyMode::default(),
+        components: Component::ALL.map(hoist_phases::spec::ComponentSpec::default_for).to_vec(),
+        nodes: nodes::default(),
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+/// Judges a text with one of [`units`]' readers.
+pub(super) fn converted<T>(
+    given: &Given<String>,
+    read: impl Fn(&str) -> Result<T, &'static str>,
+) -> Result<T, Problem> {
+    read(&given.value).map_err(|rule| Problem::new(given.field, format_args!("{:?}", given.value), rule))
+}
+
+fn subnet(given: &Given<String>) -> Result<Ipv4Net, Problem> {
+    let wrong = |rule| Problem::new(given.field, format_args!("{:?}", given.value), rule);
+    let net: Ipv4Net =
+        given.value.parse().map_err(|_| wrong("must be an IPv4 range such as 10.244.0.0/16".to_owned()))?;
+    if net != net.trunc() {
+        return Err(wrong(format!("has host bits set; the range is {}", net.trunc())));
+    }
+    Ok(net)
+}
+
+fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {
+    const MODES: [KubeProxyMode; 2] = [KubeProxyMode::Nftables, KubeProxyMode::Iptables];
+    let found = MODES.into_iter().find(|mode| mode.as_str() == given.value);
+    found.ok_or_else(|| {
+        Problem::new(given.field, format_args!("{:?}", given.value), "must be nftables or iptables")
+    })
+}
+
+fn phase(name: &str) -> Result<PhaseId, Problem> {
+    PhaseId::ALL.iter().copied().find(|id| id.name() == name).ok_or_else(|| {
+        let names: Vec<_> = PhaseId::ALL.iter().map(|id| id.name()).collect();
+        Problem::new(
+            "skipPhases",
+            format_args!("{name:?}"),
+            format_args!("must be one of {}", names.join(", ")),
+        )
+    })
+}
+
+fn etcd(
+    spec: &mut EtcdSpec,
+    durable: Option<bool>,
+    tmpfs_size: Option<String>,
+    quota: Option<String>,
+    problems: &mut Problems,
+) {
+    set(&mut spec.durable, durable);
+    if let Some(value) = tmpfs_size {
+        let given = Given { field: "etcd.tmpfsSize", value };
+        set(&mut spec.tmpfs_bytes, problems.keep(converted(&given, units::bytes)));
+    }
+    if let Some(value) = quota {
+        let given = Given { field: "etcd.quota", value };
+        set(&mut spec.quota_bytes, problems.keep(converted(&given, units::bytes)));
+    }
+}
