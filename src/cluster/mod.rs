@@ -5,3 +5,4 @@
 pub mod down;
 pub mod kube;
 pub mod ready;
+pub mod status;

@@ -54,7 +54,7 @@ impl StateError {
     /// What the user can do about it, if there is anything.
     pub fn hint(&self) -> Option<String> {
         let again = |name: &ClusterName| {
-            Some(format!("`hoist down {name}` removes what is left, then `hoist up` again"))
+            Some(format!("`hoist down --name {name}` removes what is left, then `hoist up` again"))
         };
         match self {
             Self::NoHome => Some(format!("set {XDG_STATE_HOME} to an absolute path")),

@@ -71,7 +71,7 @@ fn unhealthy(statuses: &[Value]) -> Vec<String> {
 }
 
 /// Why a Node isn't Ready; `None` when it is.
-pub(crate) fn not_ready(node: &Value) -> Option<String> {
+pub(in crate::cluster) fn not_ready(node: &Value) -> Option<String> {
     match condition(node, "Ready") {
         Some(ready) if ready["status"] == "True" => None,
         Some(ready) => Some(ready["message"].as_str().unwrap_or("no reason given").to_owned()),

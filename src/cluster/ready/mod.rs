@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::kube::{Access, Api};
 
+pub(super) use components::not_ready;
+
 /// How much of a cluster answers. Ordered: a level stands for those before it as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

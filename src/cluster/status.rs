@@ -1,0 +1,277 @@
+//! How a cluster fares: containers by the engine's word, nodes by the API's.
+//!
+//! It only looks; `hoist up` mends what it finds.
+
+use std::fmt;
+
+use hoist_phases::phases::machines;
+use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
+use hoist_phases::spec::Component;
+use hoist_phases::spec::networking::API_PORT;
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::ready::not_ready;
+
+/// Share of etcd's quota, in percent, above which [`status`] warns: past the quota etcd takes no
+/// more writes.
+const QUOTA_WARNING: u64 = 80;
+
+/// A cluster in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overall {
+    /// Everything runs, every node is Ready.
+    Running,
+    /// Something runs, but [`Status::problems`] isn't empty.
+    Degraded,
+    /// Containers are there, none runs.
+    Stopped,
+    /// The engine has nothing of that name.
+    Absent,
+}
+
+impl fmt::Display for Overall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "running",
+            Self::Degraded => "degraded",
+            Self::Stopped => "stopped",
+            Self::Absent => "absent",
+        })
+    }
+}
+
+/// A cluster as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub cluster: String,
+    pub overall: Overall,
+    pub components: Vec<ComponentStatus>,
+    pub nodes: Vec<NodeStatus>,
+    /// What is wrong, one a line.
+    pub problems: Vec<String>,
+}
+
+/// One component's container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentStatus {
+    pub name: String,
+    /// `running`, `exited (1)`, `missing` and the like.
+    pub state: String,
+    /// Starts by the engine after an end of its own.
+    pub restarts: u32,
+    /// RFC 3339; absent when it never ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// Where it is published on the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+}
+
+/// One node, by its container, by its Node object, or both.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus {
+    pub name: String,
+    /// State of its container; absent for machines that hoist doesn't run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Absent when the API doesn't answer or knows no such Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// The kubelet's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// When it joined, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joined: Option<String>,
+}
+
+/// Looks at a cluster. Without `api` (no kubeconfig is left) nodes are told by their containers
+/// alone. `etcd_quota` is in bytes.
+///
+/// # Errors
+/// When the engine can't tell. An API that doesn't answer is a problem in the [`Status`].
+pub async fn status(
+    runtime: &dyn Runtime,
+    api: Option<&dyn KubeApi>,
+    cluster: &str,
+    etcd_quota: Option<u64>,
+) -> Result<Status, RuntimeError> {
+    let containers = runtime.list(Some(cluster)).await?;
+    let by_role = |role: &str| containers.iter().find(|c| role_of(c) == Some(role));
+    let mut problems = Vec::new();
+
+    let owner = by_role(Component::Owner.name());
+    let mut components = Vec::new();
+    for component in Component::ALL {
+        let container = by_role(component.name());
+        components.push(describe(component, container, owner));
+        match container {
+            None => problems.push(format!("{component} is missing")),
+            Some(container) if container.status != Run::Running => {
+                problems.push(format!("{component} is {}", state(&container.status)));
+            }
+            Some(container) => {
+                let stranded = owner.filter(|owner| shares_a_dead_namespace(container, owner));
+                problems.extend(stranded.map(|_| {
+                    format!("{component} is in the network namespace of an earlier run of the owner; `hoist up` starts it again")
+                }));
+            }
+        }
+    }
+
+    let mut nodes = machines_of(&containers, &mut problems);
+    let any_running = containers.iter().any(|container| container.status == Run::Running);
+    if let Some(api) = api.filter(|_| any_running) {
+        match api.list("v1", "Node", None).await {
+            Ok(found) => merge(&mut nodes, &found, &mut problems),
+            Err(error) => problems.push(format!("the API doesn't answer: {}", causes(&error))),
+        }
+        if let Some(quota) = etcd_quota {
+            problems.extend(nearly_full(api, quota).await);
+        }
+    }
+
+    let overall = match (containers.is_empty(), any_running, problems.is_empty()) {
+        (true, ..) => Overall::Absent,
+        (_, false, _) => Overall::Stopped,
+        (_, _, true) => Overall::Running,
+        (_, _, false) => Overall::Degraded,
+    };
+    if overall == Overall::Absent {
+        // Six missing components are no news then.
+        (components, problems) = (Vec::new(), Vec::new());
+    }
+    Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, problems })
+}
+
+fn causes(error: &KubeError) -> String {
+    crate::error::chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn role_of(container: &ContainerState) -> Option<&str> {
+    container.labels.get(label::ROLE).map(String::as_str)
+}
+
+fn state(status: &Run) -> String {
+    match status {
+        Run::Created => "created".to_owned(),
+        Run::Running => "running".to_owned(),
+        Run::Restarting => "restarting".to_owned(),
+        Run::Paused => "paused".to_owned(),
+        Run::Exited { oom_killed: true, .. } => "exited (out of memory)".to_owned(),
+        Run::Exited { code, .. } => format!("exited ({code})"),
+    }
+}
+
+fn describe(
+    component: Component,
+    container: Option<&ContainerState>,
+    owner: Option<&ContainerState>,
+) -> ComponentStatus {
+    // Ports belong to the namespace: the owner publishes them for whoever listens.
+    let published = owner.filter(|_| component == Component::ApiServer).map(|owner| &owner.published);
+    let endpoint = published.and_then(|ports| ports.iter().find(|port| port.container == API_PORT));
+    let started = container.map(|c| c.started_at.clone()).filter(|started| !started.is_empty());
+    ComponentStatus {
+        name: component.name().to_owned(),
+        state: container.map_or_else(|| "missing".to_owned(), |c| state(&c.status)),
+        restarts: container.map_or(0, |c| c.restarts),
+        started,
+        endpoint: endpoint.map(|port| port.host.to_string()),
+    }
+}
+
+/// A namespace lives as long as the owner's process: one that started after the sharer, or was
+/// made anew, has another namespace than the sharer holds.
+fn shares_a_dead_namespace(sharer: &ContainerState, owner: &ContainerState) -> bool {
+    if sharer.id == owner.id {
+        return false;
+    }
+    let other_owner = sharer.network_of.as_ref().is_some_and(|of| *of != owner.id && *of != owner.name);
+    let moment = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok();
+    let older = moment(&sharer.started_at).zip(moment(&owner.started_at)).is_some_and(|(s, o)| s < o);
+    other_owner || older
+}
+
+fn machines_of(containers: &[ContainerState], problems: &mut Vec<String>) -> Vec<NodeStatus> {
+    let mut nodes = Vec::new();
+    for container in containers.iter().filter(|c| role_of(c) == Some(machines::ROLE)) {
+        let name = container.labels.get(label::NODE).unwrap_or(&container.name).clone();
+        if container.status != Run::Running {
+            problems.push(format!("container of {name} is {}", state(&container.status)));
+        }
+        nodes.push(NodeStatus { name, container: Some(state(&container.status)), ..NodeStatus::default() });
+    }
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    nodes
+}
+
+/// Adds what the API knows of the nodes.
+fn merge(nodes: &mut Vec<NodeStatus>, found: &[Value], problems: &mut Vec<String>) {
+    for node in found {
+        let text = |pointer: &str| node.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let name = text("/metadata/name").unwrap_or_default();
+        let unready = not_ready(node);
+        let addresses = node["status"]["addresses"].as_array();
+        let internal = addresses.into_iter().flatten().find(|a| a["type"] == "InternalIP");
+        let known = nodes.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            nodes.push(NodeStatus { name: name.clone(), ..NodeStatus::default() });
+            nodes.len() - 1
+        });
+        nodes[known] = NodeStatus {
+            ready: Some(unready.is_none()),
+            version: text("/status/nodeInfo/kubeletVersion"),
+            address: internal.and_then(|a| a["address"].as_str()).map(str::to_owned),
+            joined: text("/metadata/creationTimestamp"),
+            ..nodes[known].clone()
+        };
+        problems.extend(unready.map(|why| format!("{name} is not Ready: {why}")));
+    }
+    let absent = nodes.iter().filter(|node| node.ready.is_none());
+    problems.extend(absent.map(|node| format!("{} has not joined", node.name)));
+}
+
+/// Warns before etcd is full. The API server measures its size (metric
+/// `apiserver_storage_size_bytes`), so that etcd itself needn't be reachable from here.
+async fn nearly_full(api: &dyn KubeApi, quota: u64) -> Option<String> {
+    let (_, metrics) = api.get_path("/metrics").await.ok().filter(|(code, _)| *code == 200)?;
+    let size = storage_size(&metrics)?;
+    let full = size.saturating_mul(100) >= quota.saturating_mul(QUOTA_WARNING);
+    let (size, quota) = (size >> 20, quota >> 20);
+    full.then(|| {
+        format!("etcd holds {size} MiB of at most {quota} MiB; it takes no more writes when that is full")
+    })
+}
+
+fn storage_size(metrics: &str) -> Option<u64> {
+    let line = metrics.lines().find(|line| line.starts_with("apiserver_storage_size_bytes"))?;
+    // Prometheus writes large numbers with an exponent.
+    let bytes: f64 = line.rsplit(' ').next()?.parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a size below 2^53, never negative"
+    )]
+    Some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_sizes_as_prometheus_writes_them() {
+        let metrics = "# TYPE apiserver_storage_size_bytes gauge\napiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 2.4576e+06\n";
+        assert_eq!(storage_size(metrics), Some(2_457_600));
+        assert_eq!(storage_size("apiserver_other 1\n"), None);
+    }
+}
