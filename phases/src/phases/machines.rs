@@ -20,12 +20,12 @@ pub const ROLE: &str = "node";
 const DEADLINE: Duration = Duration::from_secs(180);
 
 /// Everything systemd, runc and kubelet use. SYS_RESOURCE is left out on purpose: engines that
-/// don't have it themselves refuse to give it, and containerd can be told to do without.
-const CAPABILITIES: [&str; 30] = [
+/// don't have it themselves refuse to give it, and containerd can be told to do without. BPF and
+/// PERFMON are unknown to older engines, and SYS_ADMIN includes what they allow (capabilities(7)).
+const CAPABILITIES: [&str; 28] = [
     "AUDIT_CONTROL",
     "AUDIT_READ",
     "AUDIT_WRITE",
-    "BPF",
     "CHOWN",
     "DAC_OVERRIDE",
     "DAC_READ_SEARCH",
@@ -41,17 +41,16 @@ const CAPABILITIES: [&str; 30] = [
     "NET_BIND_SERVICE",
     "NET_BROADCAST",
     "NET_RAW",
-    "PERFMON",
     "SETFCAP",
     "SETGID",
     "SETPCAP",
     "SETUID",
+    "SYSLOG",
     "SYS_ADMIN",
+    "SYS_BOOT",
     "SYS_CHROOT",
     "SYS_NICE",
     "SYS_PTRACE",
-    "SYSLOG",
-    "SYS_BOOT",
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -105,8 +104,8 @@ async fn has_link(cx: &Context, container: &str) -> Result<bool, PhaseError> {
 /// Gives a machine its link to br0 and its address.
 ///
 /// The veth is made by a helper that stands in the shared network namespace and in the machine's
-/// PID namespace: there the machine is process 1, so that its end of the pair can be handed over
-/// with NET_ADMIN alone, on a remote engine too.
+/// PID namespace, where the machine is process 1, so that its end of the pair can be handed over
+/// on a remote engine too.
 async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseError> {
     let (runtime, name) = (&cx.ports.runtime, node.name());
     let machine = node_name(&cx.spec.name, &name);
@@ -116,7 +115,10 @@ async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseErr
         Network::Container(component_name(&cx.spec.name, Component::Owner)),
     );
     helper.pid_of = Some(machine.clone());
-    helper.capabilities = vec!["NET_ADMIN".to_owned()];
+    // `ip` opens /proc/1/ns/net, which is reading another's process: the capability for it, and no
+    // AppArmor profile, which would only let it read processes of its own kind.
+    helper.capabilities = ["NET_ADMIN", "SYS_PTRACE"].map(str::to_owned).to_vec();
+    helper.unconfined = true;
     helper.labels.insert(label::CLUSTER.to_owned(), cx.spec.name.to_string());
     helper.labels.insert(label::NODE.to_owned(), name.clone());
     helper.labels.insert(label::ROLE.to_owned(), "link".to_owned());

@@ -100,8 +100,10 @@ fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
         .env
         .insert("BRIDGE_ADDRESS".to_owned(), format!("{CONTROL_PLANE_ADDRESS}/{}", NODE_SUBNET.prefix_len()));
     dnsmasq.env.insert("NODE_SUBNET".to_owned(), NODE_SUBNET.to_string());
-    // Bridge, address and NAT; raw sockets for DHCP and its ping check; ports 53 and 67.
-    dnsmasq.capabilities = ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"].map(str::to_owned).to_vec();
+    // Bridge, address and NAT; raw sockets for DHCP; ports 53 and 67. With the rest dnsmasq gives
+    // its lease file and itself to an unprivileged user, who keeps the first three.
+    dnsmasq.capabilities =
+        ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE", "CHOWN", "SETGID", "SETUID"].map(str::to_owned).to_vec();
     dnsmasq.mounts = vec![
         Mount { target: "/etc/hoist".to_owned(), kind: MountKind::Anonymous },
         Mount { target: "/run".to_owned(), kind: MountKind::Tmpfs { bytes: Some(16 << 20), exec: false } },
@@ -128,8 +130,8 @@ fn dnsmasq_conf(spec: &ClusterSpec) -> String {
         "interface=br0\n\
          except-interface=lo\n\
          bind-dynamic\n\
-         user=root\n\
-         group=root\n\
+         user=nobody\n\
+         group=nogroup\n\
          log-facility=-\n\
          pid-file=/run/dnsmasq.pid\n\
          no-hosts\n\
