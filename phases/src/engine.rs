@@ -197,7 +197,8 @@ mod tests {
             phase(PhaseId::Certs, &[]),
             phase(PhaseId::Network, &[]),
         ];
-        let order: Vec<_> = Plan::new(&PHASES).map(|p| p.phases().map(|p| p.id).collect()).unwrap_or_default();
+        let order: Vec<_> =
+            Plan::new(&PHASES).map(|p| p.phases().map(|p| p.id).collect()).unwrap_or_default();
         assert_eq!(order, [PhaseId::Certs, PhaseId::Network, PhaseId::Etcd]);
     }
 

@@ -19,11 +19,21 @@ pub enum KubeError {
     Config(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Nothing listens, or the connection broke: worth another try.
     #[error("{operation} {object}: the API server can't be reached")]
-    Unreachable { operation: &'static str, object: String, #[source] source: Box<dyn std::error::Error + Send + Sync> },
+    Unreachable {
+        operation: &'static str,
+        object: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("{operation} {object}: {code} {message}")]
     Status { operation: &'static str, object: String, code: u16, message: String },
     #[error("{operation} {object}")]
-    Other { operation: &'static str, object: String, #[source] source: Box<dyn std::error::Error + Send + Sync> },
+    Other {
+        operation: &'static str,
+        object: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl KubeError {
@@ -47,7 +57,12 @@ pub trait KubeApi: Send + Sync {
     async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, KubeError>;
 
     /// All objects of a kind, in all namespaces, optionally of a label selector.
-    async fn list(&self, api_version: &str, kind: &str, selector: Option<&str>) -> Result<Vec<Value>, KubeError>;
+    async fn list(
+        &self,
+        api_version: &str,
+        kind: &str,
+        selector: Option<&str>,
+    ) -> Result<Vec<Value>, KubeError>;
 
     /// Makes the object as given, unless an object of that name carries the same content hash
     /// already ([`crate::object`]) or isn't hoist's.

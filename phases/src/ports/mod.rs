@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 pub use kube::{Applied, KubeApi, KubeError};
 pub use runtime::{
-    ContainerPort, ContainerSpec, ContainerState, EngineInfo, ExecOutput, FileEntry, Mount, MountKind, Network,
-    PublishedPort, Runtime, RuntimeError, Status, label,
+    ContainerPort, ContainerSpec, ContainerState, EngineInfo, ExecOutput, FileEntry, Mount, MountKind,
+    Network, PublishedPort, Runtime, RuntimeError, Status, label,
 };
 pub use store::{Files, Store, StoreError};
 

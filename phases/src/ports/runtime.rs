@@ -162,7 +162,10 @@ pub enum Status {
     /// The engine is starting it again after an end of its own.
     Restarting,
     Paused,
-    Exited { code: i64, oom_killed: bool },
+    Exited {
+        code: i64,
+        oom_killed: bool,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,9 +199,17 @@ pub struct ExecOutput {
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     #[error("no container engine answers at {endpoint}")]
-    Unreachable { endpoint: String, #[source] source: Box<dyn std::error::Error + Send + Sync> },
+    Unreachable {
+        endpoint: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("no permission to use the container engine at {endpoint}")]
-    Denied { endpoint: String, #[source] source: Box<dyn std::error::Error + Send + Sync> },
+    Denied {
+        endpoint: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     #[error("image {0} is not in the engine's store")]
     ImageMissing(String),
     #[error("{operation} {object}")]
