@@ -10,6 +10,7 @@ pub mod exit;
 pub mod files;
 pub mod images;
 pub mod kubeconfig;
+pub mod nodes;
 pub mod report;
 pub mod runtime;
 pub mod store;

@@ -1,16 +1,29 @@
 //! Commands in running containers.
 
+use std::pin::Pin;
+
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::exec::{CreateExecOptions, StartExecResults};
-use futures_util::StreamExt;
+use futures_util::future::{join_all, try_join_all};
+use futures_util::{Stream, TryStreamExt};
 use hoist_phases::ports::{ExecOutput, RuntimeError};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::Engine;
 use super::trouble::{Refused, refused};
 
 const EXEC: &str = "run a command in";
+
+/// What a command writes, in the order that it does.
+type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
+
+/// A command that has been started.
+struct Running {
+    id: String,
+    output: Output,
+    input: Pin<Box<dyn AsyncWrite + Send>>,
+}
 
 impl Engine {
     pub(super) async fn run_in(
@@ -19,20 +32,8 @@ impl Engine {
         command: &[&str],
         stdin: &[u8],
     ) -> Result<ExecOutput, RuntimeError> {
-        let broken = |error: Error| self.failed(EXEC, name, error);
-        let options = CreateExecOptions {
-            attach_stdin: Some(!stdin.is_empty()),
-            attach_stdout: Some(true),
-            attach_stderr: Some(true),
-            cmd: Some(command.to_vec()),
-            ..CreateExecOptions::default()
-        };
-        let id = self.docker.create_exec(name, options).await.map_err(broken)?.id;
-        let started = self.docker.start_exec(&id, None).await.map_err(broken)?;
-        let StartExecResults::Attached { mut output, mut input } = started else {
-            return Err(refused(EXEC, name, Refused::NoAnswer));
-        };
-
+        let running = self.start_command(name, command, !stdin.is_empty()).await?;
+        let Running { id, output, mut input } = running;
         // Both directions at once: a command that writes while it reads would otherwise block.
         let feed = async {
             // A command that ends without reading its input closes the pipe: its exit code tells.
@@ -41,25 +42,87 @@ impl Engine {
             }
             let _ = input.shutdown().await;
         };
-        let drain = async {
-            let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-            while let Some(chunk) = output.next().await {
-                match chunk? {
-                    LogOutput::StdErr { message } => stderr.extend_from_slice(&message),
-                    LogOutput::StdOut { message } | LogOutput::Console { message } => {
-                        stdout.extend_from_slice(&message);
-                    }
-                    LogOutput::StdIn { .. } => {}
-                }
-            }
-            Ok((stdout, stderr))
-        };
-        let ((), drained) = tokio::join!(feed, drain);
-        let (stdout, stderr) = drained.map_err(broken)?;
+        let ((), collected) = tokio::join!(feed, collect(output));
+        self.outcome(name, &id, collected).await
+    }
 
-        let ended = self.docker.inspect_exec(&id).await.map_err(broken)?;
+    /// Runs one command in several containers, each fed with the same stream, which is read once
+    /// and as slowly as the slowest of them.
+    ///
+    /// # Errors
+    /// When a container can't run commands, or the stream breaks. What a command itself did is in
+    /// its [`ExecOutput`].
+    pub async fn feed_all<B: AsRef<[u8]>>(
+        &self,
+        names: &[String],
+        command: &[&str],
+        mut stream: impl Stream<Item = Result<B, Error>> + Unpin,
+    ) -> Result<Vec<ExecOutput>, RuntimeError> {
+        let started = names.iter().map(|name| self.start_command(name, command, true));
+        let running = try_join_all(started).await?;
+        let (mut inputs, outputs): (Vec<_>, Vec<_>) =
+            running.into_iter().map(|r| (r.input, (r.id, r.output))).unzip();
+        let feed = async {
+            while let Some(chunk) = stream.try_next().await? {
+                join_all(inputs.iter_mut().map(|input| input.write_all(chunk.as_ref()))).await;
+            }
+            join_all(inputs.iter_mut().map(AsyncWriteExt::shutdown)).await;
+            Ok::<_, Error>(())
+        };
+        let (ids, outputs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
+        let (fed, collected) = tokio::join!(feed, join_all(outputs.into_iter().map(collect)));
+        fed.map_err(|error| self.failed("read the input of a command in", &names.join(", "), error))?;
+        let ended = names.iter().zip(&ids).zip(collected);
+        try_join_all(ended.map(|((name, id), collected)| self.outcome(name, id, collected))).await
+    }
+
+    async fn start_command(
+        &self,
+        name: &str,
+        command: &[&str],
+        stdin: bool,
+    ) -> Result<Running, RuntimeError> {
+        let broken = |error: Error| self.failed(EXEC, name, error);
+        let options = CreateExecOptions {
+            attach_stdin: Some(stdin),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            cmd: Some(command.to_vec()),
+            ..CreateExecOptions::default()
+        };
+        let id = self.docker.create_exec(name, options).await.map_err(broken)?.id;
+        match self.docker.start_exec(&id, None).await.map_err(broken)? {
+            StartExecResults::Attached { output, input } => Ok(Running { id, output, input }),
+            StartExecResults::Detached => Err(refused(EXEC, name, Refused::NoAnswer)),
+        }
+    }
+
+    async fn outcome(
+        &self,
+        name: &str,
+        id: &str,
+        collected: Result<(Vec<u8>, Vec<u8>), Error>,
+    ) -> Result<ExecOutput, RuntimeError> {
+        let broken = |error: Error| self.failed(EXEC, name, error);
+        let (stdout, stderr) = collected.map_err(broken)?;
+        let ended = self.docker.inspect_exec(id).await.map_err(broken)?;
         let code = ended.exit_code.ok_or_else(|| refused(EXEC, name, Refused::NoAnswer))?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(ExecOutput { code, stdout: text(stdout), stderr: text(stderr) })
     }
+}
+
+/// Both streams of a command until it ends.
+async fn collect(mut output: Output) -> Result<(Vec<u8>, Vec<u8>), Error> {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    while let Some(chunk) = output.try_next().await? {
+        match chunk {
+            LogOutput::StdErr { message } => stderr.extend_from_slice(&message),
+            LogOutput::StdOut { message } | LogOutput::Console { message } => {
+                stdout.extend_from_slice(&message)
+            }
+            LogOutput::StdIn { .. } => {}
+        }
+    }
+    Ok((stdout, stderr))
 }

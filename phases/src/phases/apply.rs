@@ -105,6 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::ports::Eviction;
 
     type Check = Result<(), Box<dyn std::error::Error>>;
     type Answer = Result<Applied, KubeError>;
@@ -165,6 +166,10 @@ mod tests {
         async fn merge_patch(&self, _: &ObjectRef, _: &Value) -> Result<Value, KubeError> {
             Err(unused())
         }
+        async fn evict(&self, _: &str, _: &str) -> Result<Eviction, KubeError> {
+            Err(unused())
+        }
+
         async fn delete(&self, _: &ObjectRef) -> Result<(), KubeError> {
             Err(unused())
         }

@@ -13,6 +13,14 @@ pub enum Applied {
     Foreign,
 }
 
+/// The answer to a request for an eviction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Eviction {
+    Granted,
+    /// A disruption budget forbids it for now; the server's words.
+    Blocked(String),
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
     #[error("kubeconfig can't be used")]
@@ -76,4 +84,8 @@ pub trait KubeApi: Send + Sync {
 
     /// Succeeds when the object is gone already.
     async fn delete(&self, object: &ObjectRef) -> Result<(), KubeError>;
+
+    /// Asks for a pod's end with its disruption budgets respected (policy/v1 Eviction); granted
+    /// too when there is no such pod.
+    async fn evict(&self, namespace: &str, pod: &str) -> Result<Eviction, KubeError>;
 }

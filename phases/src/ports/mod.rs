@@ -7,7 +7,7 @@ mod store;
 
 use std::sync::Arc;
 
-pub use kube::{Applied, KubeApi, KubeError};
+pub use kube::{Applied, Eviction, KubeApi, KubeError};
 pub use runtime::{
     ContainerPort, ContainerSpec, ContainerState, EngineInfo, ExecOutput, FileEntry, Mount, MountKind,
     Network, PublishedPort, Runtime, RuntimeError, Status, label,

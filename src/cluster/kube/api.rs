@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use hoist_phases::object::{HASH_ANNOTATION, MANAGED_BY, Object, ObjectRef};
-use hoist_phases::ports::{Applied, KubeApi, KubeError};
+use hoist_phases::ports::{Applied, Eviction, KubeApi, KubeError};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -207,6 +207,23 @@ impl KubeApi for Api {
             return Ok(());
         }
         subject.value(answer).map(|_| ())
+    }
+
+    async fn evict(&self, namespace: &str, pod: &str) -> Result<Eviction, KubeError> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}/eviction", encode(namespace), encode(pod));
+        let name = format!("Pod {namespace}/{pod}");
+        let subject = Subject { operation: "evict", object: &name };
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": { "namespace": namespace, "name": pod },
+        });
+        let answer = subject.send(&self.client, Method::POST, &path, Some((JSON, &eviction))).await?;
+        match answer.0 {
+            404 => Ok(Eviction::Granted),
+            429 => Ok(Eviction::Blocked(subject.status(answer.0, &answer.1).to_string())),
+            _ => subject.value(answer).map(|_| Eviction::Granted),
+        }
     }
 }
 
