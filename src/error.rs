@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use hoist_phases::phases::preflight::PreflightError;
 use hoist_phases::ports::RuntimeError;
 
-use crate::cli::{SessionError, UpError};
+use crate::cli::{NotWell, SessionError, UpError};
 use crate::cluster::ready::ReadyError;
 use crate::config::Conflict;
 use crate::files::FileError;
@@ -73,6 +73,9 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
                 vec![format!("`hoist down --name {name}` removes what is left, then `hoist up` again")]
             }
         };
+    }
+    if error.is::<NotWell>() {
+        return vec!["`hoist up` mends what it can, `hoist logs` shows why".to_owned()];
     }
     if let Some(error) = error.downcast_ref::<PreflightError>() {
         let missing = error.missing_images().is_some();

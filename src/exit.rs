@@ -9,7 +9,7 @@ use hoist_phases::phases::preflight::{PreflightError, Problem};
 use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
-use crate::cli::{Interrupted, SessionError, UnknownImage, UpError};
+use crate::cli::{Interrupted, NotWell, SessionError, UnknownImage, UpError};
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
@@ -29,6 +29,7 @@ pub const PHASE: Code = Code(5);
 pub const NOT_READY: Code = Code(6);
 pub const NO_CLUSTER: Code = Code(7);
 pub const CONFLICT: Code = Code(8);
+pub const NOT_WELL: Code = Code(9);
 /// As a shell reports a child that SIGINT ended: 128 + 2.
 pub const INTERRUPTED: Code = Code(130);
 
@@ -43,6 +44,7 @@ pub const CODES: &[(Code, &str)] = &[
     (NOT_READY, "the cluster was not ready within the deadline"),
     (NO_CLUSTER, "there is no cluster of that name"),
     (CONFLICT, "a cluster of that name exists with other settings, or another hoist is working on it"),
+    (NOT_WELL, "`hoist status` found something wrong with the cluster"),
     (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
 ];
 
@@ -64,6 +66,9 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
         || error.is::<VersionError>()
     {
         return Some(USAGE);
+    }
+    if error.is::<NotWell>() {
+        return Some(NOT_WELL);
     }
     if error.is::<ConnectError>() {
         return Some(ENGINE);

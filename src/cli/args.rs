@@ -46,6 +46,8 @@ pub enum Command {
     },
     /// List the clusters of this engine
     List(OutputArgs),
+    /// Tell how a cluster's components and nodes are; exit code 9 when not all is well
+    Status(OutputArgs),
     /// Print the kubeconfig, write it to a file, or merge it into the user's
     Kubeconfig(KubeconfigArgs),
     /// Work with the phases of a bootstrap

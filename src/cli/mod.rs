@@ -13,6 +13,7 @@ mod logs;
 mod phase;
 mod session;
 mod signals;
+mod status;
 mod up;
 mod version;
 
@@ -29,6 +30,7 @@ pub use docs::pages as reference_pages;
 pub use images::UnknownImage;
 pub use session::SessionError;
 pub use signals::Interrupted;
+pub use status::NotWell;
 pub use up::UpError;
 
 /// Runs the program with the arguments of the process.
@@ -61,6 +63,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Up(args) => up::run(&global, *args).await,
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::List(output) => list::run(output.output).await,
+        Command::Status(output) => status::run(&global, output.output).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
         Command::Phase(PhaseCommand::List(output)) => phase::list(output.output),
         Command::Logs(args) => logs::run(&global, args).await,
@@ -85,8 +88,9 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
 /// Logs go to stderr; without options only what hoist itself warns of.
 fn log(global: &Global) {
     let default = match global.verbose {
-        0 => "warn",
-        1 => "info,hoist=debug,hoist_phases=debug",
+        // The client library calls every refusal an error, where hoist only asks again.
+        0 => "hoist=warn,hoist_phases=warn",
+        1 => "info,kube_client=off,hoist=debug,hoist_phases=debug",
         _ => "debug,hoist=trace,hoist_phases=trace",
     };
     let filter = global.log.as_deref().unwrap_or(default);

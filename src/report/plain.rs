@@ -13,7 +13,9 @@ pub(super) fn line(event: &Event) -> Option<String> {
         Event::Failed { phase, error, elapsed_ms, .. } => {
             Some(format!("{phase:<16}  {:<9}  {:>7}  {error}", "failed", seconds(*elapsed_ms)))
         }
-        Event::Ready { level, at_ms } => Some(format!("{level:<16}  {:<9}  {:>7}", "ready", seconds(*at_ms))),
+        Event::Ready { level, at_ms } => {
+            Some(format!("{:<16}  {:<9}  {:>7}", level_name(level), "reached", seconds(*at_ms)))
+        }
         Event::Plan { .. } | Event::Started { .. } | Event::Step { .. } => None,
     }
 }
@@ -22,6 +24,11 @@ pub(super) fn show(event: &Event) {
     if let Some(line) = line(event) {
         output::tell(line);
     }
+}
+
+/// A level told apart from the phase of the same name.
+pub(super) fn level_name(level: &str) -> String {
+    format!("level {level}")
 }
 
 pub(super) fn word(outcome: &Outcome) -> &'static str {

@@ -64,8 +64,12 @@ impl Terminal {
             }
             Event::Ready { level, at_ms } => {
                 let mark = self.paint("✓", "32");
-                let _ =
-                    self.lines.println(format!("{mark} {level:<16}  {:<9}  {:>7}", "ready", seconds(*at_ms)));
+                let _ = self.lines.println(format!(
+                    "{mark} {:<16}  {:<9}  {:>7}",
+                    plain::level_name(level),
+                    "reached",
+                    seconds(*at_ms)
+                ));
             }
         }
     }

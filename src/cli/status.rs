@@ -1,0 +1,83 @@
+//! `hoist status`.
+
+use hoist_phases::ports::KubeConnect as _;
+
+use super::args::{Format, Global};
+use super::session::{self, Session, SessionError};
+use crate::cluster::kube::Connector;
+use crate::cluster::status::{Overall, Status, status};
+use crate::error::BoxError;
+use crate::report;
+
+/// A cluster is there, but not as it should be: the data is on stdout all the same.
+#[derive(Debug, thiserror::Error)]
+#[error("cluster {cluster} is {overall}")]
+pub struct NotWell {
+    pub cluster: String,
+    pub overall: Overall,
+}
+
+pub(super) async fn run(global: &Global, format: Format) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let engine = session::engine().await?;
+    // Without keys, or with half of them, the containers still tell most.
+    let api = match session.kubeconfig() {
+        Ok(admin) => Some(Connector.connect(&admin).await?),
+        Err(_) => None,
+    };
+    let quota = session.spec_if_any().ok().flatten().map(|spec| spec.etcd.quota_bytes);
+    let status = status(engine.as_ref(), api.as_deref(), session.name.as_str(), quota).await?;
+    if status.overall == Overall::Absent {
+        return Err(SessionError::NoCluster(session.name).into());
+    }
+    report::output::formatted(format, &status, text)?;
+    match status.overall {
+        Overall::Running => Ok(()),
+        overall => Err(NotWell { cluster: status.cluster, overall }.into()),
+    }
+}
+
+fn text(status: &Status) -> String {
+    let mut text = format!("cluster {}: {}\n\n", status.cluster, status.overall);
+    let components = status.components.iter().map(|component| {
+        [
+            component.name.clone(),
+            component.state.clone(),
+            component.restarts.to_string(),
+            component.started.clone().unwrap_or_default(),
+            component.endpoint.clone().unwrap_or_default(),
+        ]
+    });
+    text += &report::table(["COMPONENT", "STATE", "RESTARTS", "STARTED", "ENDPOINT"], components);
+    if !status.nodes.is_empty() {
+        text.push('\n');
+        text += &nodes(status);
+    }
+    for problem in &status.problems {
+        text += &format!("\nproblem: {problem}");
+    }
+    if !status.problems.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// The table of nodes, as `node list` shows it too.
+pub(super) fn nodes(status: &Status) -> String {
+    let rows = status.nodes.iter().map(|node| {
+        let ready = match node.ready {
+            Some(true) => "Ready",
+            Some(false) => "NotReady",
+            None => "unknown",
+        };
+        [
+            node.name.clone(),
+            ready.to_owned(),
+            node.container.clone().unwrap_or_else(|| "-".to_owned()),
+            node.version.clone().unwrap_or_default(),
+            node.address.clone().unwrap_or_default(),
+            node.joined.clone().unwrap_or_default(),
+        ]
+    });
+    report::table(["NODE", "READY", "CONTAINER", "VERSION", "ADDRESS", "JOINED"], rows)
+}
