@@ -24,6 +24,9 @@ const LOCK_POLL: Duration = Duration::from_millis(50);
 /// Symbolic links followed before a chain is taken for a loop; Linux itself gives up after 40.
 const MAX_LINKS: usize = 40;
 
+/// How often a directory is made anew that others remove at the same time.
+const DIRECTORY_TRIES: u32 = 10;
+
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("{operation} {}", path.display())]
@@ -80,18 +83,35 @@ pub fn write_through(path: &Path, content: &[u8], mode: u32) -> Result<(), FileE
 fn replace(path: &Path, content: &[u8], mode: u32, flush: bool) -> Result<(), FileError> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or_else(|| FileError::NoFileName(path.to_owned()))?;
-    if let Some(directory) = path.parent() {
-        create_directory(directory)?;
-    }
     let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary =
         path.with_file_name(format!(".{}.{}.{unique}.tmp", name.to_string_lossy(), std::process::id()));
-    let filled = fill(&temporary, content, mode, flush).map_err(failed("write", path));
+    let filled = in_directory(path, || fill(&temporary, content, mode, flush))
+        .and_then(|done| done.map_err(failed("write", path)));
     let renamed = filled.and_then(|()| fs::rename(&temporary, path).map_err(failed("replace", path)));
     if renamed.is_err() {
         let _ = fs::remove_file(&temporary);
     }
     renamed
+}
+
+/// Does something that needs the directory of `path`. Another process that takes its last cluster
+/// down removes empty directories, maybe in just that moment: then all is done once more.
+fn in_directory<T>(path: &Path, work: impl Fn() -> io::Result<T>) -> Result<io::Result<T>, FileError> {
+    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let again = tries < DIRECTORY_TRIES;
+        match path.parent().map_or(Ok(()), create_directory) {
+            Err(FileError::Io { source, .. }) if again && gone(&source) => continue,
+            made => made?,
+        }
+        match work() {
+            Err(error) if again && gone(&error) => {}
+            done => return Ok(done),
+        }
+    }
 }
 
 fn fill(path: &Path, content: &[u8], mode: u32, flush: bool) -> io::Result<()> {
@@ -212,12 +232,10 @@ impl KubeconfigLock {
         let mut name = target(path)?.into_os_string();
         name.push(".lock");
         let lock = PathBuf::from(name);
-        if let Some(directory) = lock.parent() {
-            create_directory(directory)?;
-        }
         let deadline = Instant::now() + wait;
         loop {
-            match OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&lock) {
+            let create = || OpenOptions::new().write(true).create_new(true).mode(PRIVATE).open(&lock);
+            match in_directory(&lock, create)? {
                 Ok(_) => return Ok(Self(lock)),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(failed("lock", &lock)(error));
@@ -260,13 +278,10 @@ impl ProcessLock {
     /// When another process holds it, or the file can't be opened.
     pub fn acquire(path: &Path) -> Result<Self, ProcessLockError> {
         use std::os::unix::fs::MetadataExt;
-        if let Some(directory) = path.parent() {
-            create_directory(directory)?;
-        }
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false).mode(PRIVATE);
-            let mut file = options.open(path).map_err(failed("open", path))?;
+            let mut file = in_directory(path, || options.open(path))?.map_err(failed("open", path))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(fs::TryLockError::WouldBlock) => {

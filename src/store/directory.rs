@@ -28,15 +28,18 @@ pub struct StateDir {
 /// Keeps other processes from working on the same cluster until it is dropped.
 #[derive(Debug)]
 pub struct ClusterLock {
-    _lock: ProcessLock,
-    locks: PathBuf,
+    lock: Option<ProcessLock>,
+    root: PathBuf,
 }
 
 impl Drop for ClusterLock {
     fn drop(&mut self) {
-        // Nothing of hoist's stays once the last cluster is gone; both calls fail as long as
+        drop(self.lock.take());
+        // Nothing of hoist's stays once the last cluster is gone: each call fails as long as
         // there is anything inside.
-        let _ = std::fs::remove_dir(&self.locks);
+        for directory in [self.root.join(LOCKS), self.root.join(CLUSTERS), self.root.clone()] {
+            let _ = std::fs::remove_dir(directory);
+        }
     }
 }
 
@@ -63,9 +66,8 @@ impl StateDir {
     /// # Errors
     /// When another process has it: the error names its process id.
     pub fn lock(&self) -> Result<ClusterLock, StateError> {
-        let locks = self.root.join(LOCKS);
-        match ProcessLock::acquire(&locks.join(format!("{}.lock", self.cluster))) {
-            Ok(lock) => Ok(ClusterLock { _lock: lock, locks }),
+        match ProcessLock::acquire(&self.root.join(LOCKS).join(format!("{}.lock", self.cluster))) {
+            Ok(lock) => Ok(ClusterLock { lock: Some(lock), root: self.root.clone() }),
             Err(ProcessLockError::Held { holder, .. }) => {
                 let holder = holder.map_or("process id unknown".to_owned(), |pid| format!("process {pid}"));
                 Err(StateError::Busy { cluster: self.cluster.clone(), holder })
@@ -109,9 +111,7 @@ impl StateDir {
     /// # Errors
     /// When something can't be removed; the rest is gone then.
     pub fn destroy(&self) -> Result<(), StateError> {
-        files::shred_directory(&self.path).map_err(|source| self.failed(source))?;
-        let _ = std::fs::remove_dir(self.root.join(CLUSTERS));
-        Ok(())
+        files::shred_directory(&self.path).map_err(|source| self.failed(source))
     }
 
     fn failed(&self, source: FileError) -> StateError {

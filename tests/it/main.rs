@@ -7,4 +7,11 @@
     reason = "a test that can't go on must fail loudly"
 )]
 
+mod down;
+mod fake_engine;
 mod pki;
+mod runtime;
+mod runtime_connect;
+mod status;
+mod store;
+mod support;

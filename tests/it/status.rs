@@ -1,0 +1,178 @@
+//! Status, over a fake engine and a fake API.
+
+use async_trait::async_trait;
+use hoist::cluster::status::{Overall, Status, status};
+use hoist_phases::object::{Object, ObjectRef};
+use hoist_phases::ports::{Applied, Eviction, KubeApi, KubeError, Network, PublishedPort, Status as Run};
+use hoist_phases::spec::Component;
+use serde_json::{Value, json};
+
+use crate::support::fake_runtime::FakeRuntime;
+
+/// A fake API server that knows Nodes and metrics, or is down.
+#[derive(Default)]
+struct FakeApi {
+    nodes: Vec<Value>,
+    metrics: String,
+    down: bool,
+}
+
+impl FakeApi {
+    fn answer<T>(&self, value: T) -> Result<T, KubeError> {
+        if !self.down {
+            return Ok(value);
+        }
+        let source = "connection refused".into();
+        Err(KubeError::Unreachable { operation: "list", object: "all Node".to_owned(), source })
+    }
+
+    fn unasked<T>() -> Result<T, KubeError> {
+        panic!("status only reads")
+    }
+}
+
+#[async_trait]
+impl KubeApi for FakeApi {
+    async fn get_path(&self, _: &str) -> Result<(u16, String), KubeError> {
+        self.answer((200, self.metrics.clone()))
+    }
+    async fn get(&self, _: &ObjectRef) -> Result<Option<Value>, KubeError> {
+        Self::unasked()
+    }
+    async fn list(&self, _: &str, _: &str, _: Option<&str>) -> Result<Vec<Value>, KubeError> {
+        self.answer(self.nodes.clone())
+    }
+    async fn apply(&self, _: &Object) -> Result<Applied, KubeError> {
+        Self::unasked()
+    }
+    async fn create(&self, _: &Value) -> Result<Value, KubeError> {
+        Self::unasked()
+    }
+    async fn merge_patch(&self, _: &ObjectRef, _: &Value) -> Result<Value, KubeError> {
+        Self::unasked()
+    }
+    async fn evict(&self, _: &str, _: &str) -> Result<Eviction, KubeError> {
+        Ok(Eviction::Granted)
+    }
+
+    async fn delete(&self, _: &ObjectRef) -> Result<(), KubeError> {
+        Self::unasked()
+    }
+}
+
+fn node(name: &str, ready: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:09Z"},
+        "status": {
+            "addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": "192.168.66.101"}],
+            "conditions": [{"type": "Ready", "status": ready, "message": "cni plugin not initialized"}],
+            "nodeInfo": {"kubeletVersion": "v1.36.3"},
+        },
+    })
+}
+
+async fn healthy() -> (FakeRuntime, FakeApi) {
+    let engine = FakeRuntime::default();
+    for component in Component::ALL {
+        let network = match component {
+            Component::Owner => Network::Own,
+            _ => Network::Container("hoist-c-owner".to_owned()),
+        };
+        engine.run("c", component.name(), &format!("hoist-c-{component}"), network).await;
+    }
+    engine.run("c", "node", "hoist-c-node01", Network::None).await;
+    let published = PublishedPort { container: 6443, host: "127.0.0.1:32768".parse().unwrap() };
+    engine.change("hoist-c-owner", |owner| owner.published.push(published));
+    (engine, FakeApi { nodes: vec![node("node01", "True")], ..FakeApi::default() })
+}
+
+async fn look(engine: &FakeRuntime, api: &FakeApi) -> Status {
+    status(engine, Some(api), "c", Some(1 << 20)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_healthy_cluster_runs() {
+    let (engine, api) = healthy().await;
+    let status = look(&engine, &api).await;
+    assert_eq!((status.overall, &status.problems), (Overall::Running, &vec![]));
+    let json = serde_json::to_value(&status).unwrap();
+    assert_eq!(json["overall"], "running");
+    assert_eq!(json["components"].as_array().map(Vec::len), Some(6));
+    assert_eq!(json["components"][3]["endpoint"], "127.0.0.1:32768");
+    assert_eq!(
+        json["nodes"],
+        json!([{
+            "name": "node01", "container": "running", "ready": true, "version": "v1.36.3",
+            "address": "192.168.66.101", "joined": "2026-01-01T00:00:09Z",
+        }])
+    );
+}
+
+#[tokio::test]
+async fn a_restarted_namespace_owner_degrades_all_sharers() {
+    let (engine, api) = healthy().await;
+    // Without the engine's zeros at the end, text would compare the wrong way round.
+    engine.change("hoist-c-owner", |owner| owner.started_at = "2026-01-01T00:00:06.1Z".to_owned());
+    engine.change("hoist-c-kube-scheduler", |s| s.started_at = "2026-01-01T00:00:06.12Z".to_owned());
+    let status = look(&engine, &api).await;
+    assert_eq!(status.overall, Overall::Degraded);
+    let named = |name: &str| status.problems.iter().any(|p| p.starts_with(name) && p.contains("namespace"));
+    for sharer in ["dnsmasq", "etcd", "kube-apiserver", "kube-controller-manager"] {
+        assert!(named(sharer), "{sharer}: {:?}", status.problems);
+    }
+    assert!(!named("kube-scheduler"), "it started after the owner: {:?}", status.problems);
+    assert!(!named("owner"), "{:?}", status.problems);
+}
+
+#[tokio::test]
+async fn sharers_of_an_owner_made_anew_are_stranded() {
+    let (engine, api) = healthy().await;
+    engine.change("hoist-c-owner", |owner| owner.id = "another".to_owned());
+    let status = look(&engine, &api).await;
+    assert_eq!(status.overall, Overall::Degraded);
+    assert_eq!(status.problems.len(), 5, "{:?}", status.problems);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let (engine, mut api) = healthy().await;
+    engine.change("hoist-c-etcd", |etcd| etcd.status = Run::Exited { code: 137, oom_killed: true });
+    engine.change("hoist-c-node01", |node| node.status = Run::Exited { code: 255, oom_killed: false });
+    api.nodes = vec![node("node02", "False")];
+    api.metrics = "apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 900000\n".to_owned();
+    let status = look(&engine, &api).await;
+    assert_eq!(status.overall, Overall::Degraded);
+    assert_eq!(
+        status.problems,
+        [
+            "etcd is exited (out of memory)",
+            "container of node01 is exited (255)",
+            "node02 is not Ready: cni plugin not initialized",
+            "node01 has not joined",
+            "etcd holds 0 MiB of at most 1 MiB; it takes no more writes when that is full",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_silent_api_degrades() {
+    let (engine, api) = healthy().await;
+    let status = look(&engine, &FakeApi { down: true, ..api }).await;
+    assert_eq!(status.overall, Overall::Degraded);
+    assert!(status.problems[0].ends_with("connection refused"), "{:?}", status.problems);
+}
+
+#[tokio::test]
+async fn stopped_and_absent_are_not_degraded() {
+    let (engine, api) = healthy().await;
+    for container in
+        ["owner", "dnsmasq", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node01"]
+    {
+        engine.change(&format!("hoist-c-{container}"), |c| {
+            c.status = Run::Exited { code: 0, oom_killed: false }
+        });
+    }
+    assert_eq!(look(&engine, &api).await.overall, Overall::Stopped);
+    let absent = status(&engine, None, "other", None).await.unwrap();
+    assert_eq!((absent.overall, absent.components.len(), absent.problems.len()), (Overall::Absent, 0, 0));
+}
