@@ -56,3 +56,21 @@ fn held(memory: &ContainerMemoryStats) -> u64 {
     });
     memory.usage.unwrap_or_default().saturating_sub(droppable.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn droppable_pages_do_not_count() {
+        for name in ["total_inactive_file", "inactive_file"] {
+            let memory = ContainerMemoryStats {
+                usage: Some(100),
+                stats: Some([(name.to_owned(), 30)].into()),
+                ..ContainerMemoryStats::default()
+            };
+            assert_eq!(held(&memory), 70);
+        }
+        assert_eq!(held(&ContainerMemoryStats::default()), 0);
+    }
+}

@@ -5,16 +5,20 @@ use std::io::Read as _;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
 use futures_util::TryStreamExt;
-use hoist_phases::ports::{ContainerSpec, FileEntry, MountKind, RuntimeError};
+use hoist_phases::ports::{ContainerSpec, FileEntry, MountKind, RuntimeError, label};
 
 use super::Engine;
 use super::archive::{Directories, Owner, PackError, is_below, pack, pack_directories};
 use super::trouble::{Refused, refused, status};
+use super::volumes::volume_labels;
 
 const UPLOAD: &str = "upload files to";
 
 /// Mode of a volume's root that is handed to a user.
 const MOUNT_MODE: u32 = 0o700;
+
+/// Label value of a container that lives only while another one is made.
+const HELPER_ROLE: &str = "helper";
 
 /// Where files can land in a container.
 #[derive(Debug, Clone)]
@@ -97,11 +101,13 @@ impl Engine {
         targets: &[&str],
     ) -> Result<(), RuntimeError> {
         let archive = pack_directories(targets, owner, MOUNT_MODE).map_err(|e| unpackable(&spec.name, e))?;
+        // So that `down` finds it should this process die before it is removed.
+        let mut labels = volume_labels(spec);
+        labels.insert(label::ROLE.to_owned(), HELPER_ROLE.to_owned());
         let body = ContainerCreateBody {
             image: Some(spec.image.clone()),
             cmd: Some(vec!["never-started".to_owned()]),
-            // So that `down` finds it should this process die before it is removed.
-            labels: Some(spec.labels.clone().into_iter().collect()),
+            labels: Some(labels),
             host_config: Some(HostConfig {
                 network_mode: Some("none".to_owned()),
                 volumes_from: Some(vec![id.to_owned()]),

@@ -40,9 +40,12 @@ impl Engine {
             Some(ErrorKind::PermissionDenied) => {
                 RuntimeError::Denied { endpoint: self.endpoint.to_string(), source: error.into() }
             }
-            Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset) => {
-                RuntimeError::Unreachable { endpoint: self.endpoint.to_string(), source: error.into() }
-            }
+            Some(
+                ErrorKind::NotFound
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::ConnectionReset
+                | ErrorKind::BrokenPipe,
+            ) => RuntimeError::Unreachable { endpoint: self.endpoint.to_string(), source: error.into() },
             _ => RuntimeError::Failed { operation, object: object.to_owned(), source: error.into() },
         }
     }
@@ -68,4 +71,26 @@ pub(super) fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn Std
 /// The kind of the first I/O error in the chain of causes.
 pub(super) fn io_kind(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
     chain(error).find_map(|error| error.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Endpoint;
+
+    /// Root may open any socket, so this can't be had from a real one in every test run.
+    #[tokio::test]
+    async fn what_the_connection_suffers_is_no_failure_of_the_object() -> Result<(), Error> {
+        let docker =
+            bollard::Docker::connect_with_http("tcp://127.0.0.1:1", 1, bollard::API_DEFAULT_VERSION)?;
+        let engine = Engine::new(docker, Endpoint::Tcp("127.0.0.1:1".to_owned()));
+        let map = |kind: ErrorKind| engine.failed("start", "a", Error::IOError { err: kind.into() });
+        assert!(matches!(map(ErrorKind::PermissionDenied), RuntimeError::Denied { .. }));
+        assert!(matches!(map(ErrorKind::ConnectionRefused), RuntimeError::Unreachable { .. }));
+        assert!(matches!(map(ErrorKind::InvalidData), RuntimeError::Failed { operation: "start", .. }));
+
+        let real = engine.inspect_container("a").await;
+        assert!(matches!(real, Err(RuntimeError::Unreachable { .. })), "{real:?}");
+        Ok(())
+    }
 }

@@ -1,0 +1,185 @@
+//! A fake of the engine's HTTP API on a Unix socket: it knows no containers, only answers. Each
+//! request is recorded; answers are canned and can be replaced, by an error for example.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use hoist::runtime::{Endpoint, Engine};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// `METHOD /path?query`, without the API version and what is empty in the query.
+    pub(crate) line: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Request {
+    /// The body as JSON, or as the list of its entries when it is an archive.
+    pub(crate) fn value(&self) -> Value {
+        if self.body.is_empty() {
+            return json!(self.line);
+        }
+        let body: Value = serde_json::from_slice(&self.body).unwrap_or_else(|_| {
+            let mut archive = tar::Archive::new(self.body.as_slice());
+            let entries = archive.entries().unwrap().map(|entry| {
+                let entry = entry.unwrap();
+                let header = entry.header();
+                let (uid, gid) = (header.uid().unwrap(), header.gid().unwrap());
+                let path = entry.path().unwrap().display().to_string();
+                json!(format!("{:o} {uid}:{gid} {path}", header.mode().unwrap()))
+            });
+            entries.collect()
+        });
+        json!({ &self.line: body })
+    }
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Request>,
+    answers: Vec<Answer>,
+}
+
+struct Answer {
+    prefix: String,
+    status: u16,
+    body: Value,
+    /// How many times still; for ever when `None`.
+    left: Option<u32>,
+}
+
+pub(crate) struct FakeEngine {
+    directory: tempfile::TempDir,
+    state: Arc<Mutex<State>>,
+    server: JoinHandle<()>,
+}
+
+impl FakeEngine {
+    /// Answers like Docker 20.10 with API 1.41 on a host of 4 processors and 8 GiB.
+    pub(crate) fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(directory.path().join("engine.sock")).unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let server = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&shared)));
+            }
+        });
+        let fake = Self { directory, state, server };
+        fake.answer("GET /version", 200, json!({"Version": "20.10.24", "ApiVersion": "1.41", "Components": [{"Name": "Engine", "Version": "20.10.24"}]}));
+        fake.answer("GET /info", 200, json!({"NCPU": 4, "MemTotal": 8_u64 << 30, "SwapLimit": true}));
+        fake.answer("POST /containers/create", 201, json!({"Id": "id-of-new", "Warnings": []}));
+        fake.answer("POST /volumes/create", 201, volume("new", json!({})));
+        fake.answer("GET /volumes/", 404, json!({"message": "no such volume"}));
+        fake.answer("PUT /containers/", 200, Value::Null);
+        fake.answer("DELETE /containers/", 204, Value::Null);
+        fake
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("engine.sock")
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Answers requests whose line begins with `prefix`; the latest answer given wins.
+    pub(crate) fn answer(&self, prefix: &str, status: u16, body: Value) {
+        self.push(prefix, status, body, None);
+    }
+
+    /// The same, but only for the next `times` requests.
+    pub(crate) fn answer_next(&self, times: u32, prefix: &str, status: u16, body: Value) {
+        self.push(prefix, status, body, Some(times));
+    }
+
+    fn push(&self, prefix: &str, status: u16, body: Value, left: Option<u32>) {
+        let answer = Answer { prefix: prefix.to_owned(), status, body, left };
+        self.state.lock().unwrap().answers.push(answer);
+    }
+
+    pub(crate) async fn connect(&self) -> Engine {
+        Engine::connect_any(vec![Endpoint::Unix(self.socket())]).await.unwrap()
+    }
+
+    /// What was asked since the last call, without what every connection begins with.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        let mut requests = std::mem::take(&mut self.state.lock().unwrap().requests);
+        requests.retain(|r| !matches!(r.line.as_str(), "GET /version" | "GET /info"));
+        requests
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.requests().into_iter().map(|request| request.line).collect()
+    }
+
+    /// Nobody listens any more, as after a crash of an engine: its socket is still there.
+    pub(crate) async fn die(&mut self) {
+        self.server.abort();
+        let _ = (&mut self.server).await;
+    }
+}
+
+pub(crate) fn volume(name: &str, labels: Value) -> Value {
+    json!({"Name": name, "Driver": "local", "Mountpoint": "", "Labels": labels, "Options": null, "Scope": "local"})
+}
+
+async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Result<()> {
+    let mut data = Vec::new();
+    let head_end = loop {
+        if let Some(end) = data.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if stream.read_buf(&mut data).await? == 0 {
+            return Ok(());
+        }
+    };
+    let head = String::from_utf8_lossy(&data[..head_end]).into_owned();
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    while data.len() < head_end + length.unwrap_or_default() {
+        stream.read_buf(&mut data).await?;
+    }
+    let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
+    let request = Request { line: plain(line), body: data.split_off(head_end) };
+
+    let (status, body) = {
+        let mut state = state.lock().unwrap();
+        let found = state
+            .answers
+            .iter_mut()
+            .rev()
+            .find(|answer| answer.left != Some(0) && request.line.starts_with(answer.prefix.as_str()));
+        let answer = found.map(|answer| {
+            answer.left = answer.left.map(|left| left - 1);
+            (answer.status, answer.body.clone())
+        });
+        state.requests.push(request);
+        answer.unwrap_or_else(|| (501, json!({"message": "the fake has no answer to that"})))
+    };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status} Fake\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await
+}
+
+/// `GET /v1.41/info?name=&all=true` → `GET /info?all=true`.
+fn plain(line: &str) -> String {
+    let (method, target) = line.split_once(' ').unwrap_or((line, ""));
+    let rest = target.strip_prefix("/v1.").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let (path, query) = rest.unwrap_or(target).split_once('?').unwrap_or((rest.unwrap_or(target), ""));
+    let given: Vec<_> = query.split('&').filter(|pair| !pair.is_empty() && !pair.ends_with('=')).collect();
+    let mark = if given.is_empty() { "" } else { "?" };
+    format!("{method} {path}{mark}{}", given.join("&"))
+}
