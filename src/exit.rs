@@ -9,7 +9,7 @@ use hoist_phases::phases::preflight::{PreflightError, Problem};
 use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
-use crate::cli::{Interrupted, NotWell, SessionError, UnknownImage, UpError};
+use crate::cli::{Interrupted, LogsError, NodeCommandError, NotWell, SessionError, UnknownImage, UpError};
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
@@ -65,6 +65,12 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
         || error.is::<UnknownImage>()
         || error.is::<VersionError>()
     {
+        return Some(USAGE);
+    }
+    if let Some(error) = error.downcast_ref::<NodeCommandError>() {
+        return (!matches!(error, NodeCommandError::Ca)).then_some(USAGE);
+    }
+    if let Some(LogsError::Unknown { .. }) = error.downcast_ref() {
         return Some(USAGE);
     }
     if error.is::<NotWell>() {

@@ -58,6 +58,11 @@ pub enum Command {
     /// Work with the container images of a Kubernetes version
     #[command(subcommand)]
     Images(ImagesCommand),
+    /// Work with the nodes of a cluster
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Print a `kubeadm join` line with a fresh token, for any machine that reaches the cluster's network
+    JoinCommand(JoinCommandArgs),
     /// Run the kubectl of the cluster's version against it
     Kubectl(KubectlArgs),
     /// Print the versions of hoist and of the Kubernetes it starts

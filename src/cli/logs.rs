@@ -14,7 +14,7 @@ use crate::report;
 use crate::runtime::Engine;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LogsError {
+pub enum LogsError {
     #[error("cluster {cluster} has no component or node {of:?}; it has {have}")]
     Unknown { cluster: ClusterName, of: String, have: String },
     #[error("journal of {node} can't be read")]

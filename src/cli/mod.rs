@@ -10,6 +10,7 @@ mod kubeconfig;
 mod kubectl;
 mod list;
 mod logs;
+mod node;
 mod phase;
 mod session;
 mod signals;
@@ -28,6 +29,8 @@ use args::{Cli, Command, Global, ImagesCommand, PhaseCommand};
 
 pub use docs::pages as reference_pages;
 pub use images::UnknownImage;
+pub use logs::LogsError;
+pub use node::NodeCommandError;
 pub use session::SessionError;
 pub use signals::Interrupted;
 pub use status::NotWell;
@@ -74,6 +77,8 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
             ImagesCommand::Save { version, dir } => images::save(&version, &dir).await,
             ImagesCommand::Load { dir } => images::load(&dir).await,
         },
+        Command::Node(command) => node::run(&global, command).await,
+        Command::JoinCommand(args) => node::join(&global, &args).await,
         Command::Kubectl(args) => kubectl::run(&global, args).await,
         Command::Version(output) => version::run(output.output),
         Command::Completion { shell } => {

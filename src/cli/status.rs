@@ -19,6 +19,16 @@ pub struct NotWell {
 
 pub(super) async fn run(global: &Global, format: Format) -> Result<(), BoxError> {
     let session = Session::new(global)?;
+    let status = look(&session).await?;
+    report::output::formatted(format, &status, text)?;
+    match status.overall {
+        Overall::Running => Ok(()),
+        overall => Err(NotWell { cluster: status.cluster, overall }.into()),
+    }
+}
+
+/// The status of a cluster that is there.
+pub(super) async fn look(session: &Session) -> Result<Status, BoxError> {
     let engine = session::engine().await?;
     // Without keys, or with half of them, the containers still tell most.
     let api = match session.kubeconfig() {
@@ -28,13 +38,9 @@ pub(super) async fn run(global: &Global, format: Format) -> Result<(), BoxError>
     let quota = session.spec_if_any().ok().flatten().map(|spec| spec.etcd.quota_bytes);
     let status = status(engine.as_ref(), api.as_deref(), session.name.as_str(), quota).await?;
     if status.overall == Overall::Absent {
-        return Err(SessionError::NoCluster(session.name).into());
+        return Err(SessionError::NoCluster(session.name.clone()).into());
     }
-    report::output::formatted(format, &status, text)?;
-    match status.overall {
-        Overall::Running => Ok(()),
-        overall => Err(NotWell { cluster: status.cluster, overall }.into()),
-    }
+    Ok(status)
 }
 
 fn text(status: &Status) -> String {

@@ -61,23 +61,37 @@ pub(super) async fn run(global: &Global, args: UpArgs) -> Result<(), BoxError> {
         return Err(SessionError::Orphan { name: session.name, path }.into());
     }
 
-    // From here on things come into being.
+    apply(global, &session, &engine, settings, present.as_ref()).await
+}
+
+/// Makes a cluster what the settings say; takes back what a failed run has made, the recorded
+/// specification included, so that what is recorded is what was last seen working.
+pub(super) async fn apply(
+    global: &Global,
+    session: &Session,
+    engine: &Arc<Engine>,
+    settings: Settings,
+    present: Option<&ClusterSpec>,
+) -> Result<(), BoxError> {
     let before = Snapshot::take(engine.as_ref(), &session.state).await?;
     let style = Style::choose(settings.progress, global.no_color);
     let result = match session.state.write_spec(&settings.spec) {
-        Ok(()) => bring_up(&engine, &session, &settings, style).await,
+        Ok(()) => bring_up(engine, session, &settings, style).await,
         Err(error) => Err(error.into()),
     };
     match result {
         Ok(times) => {
-            summary(&session, &settings, style, &times);
+            summary(session, &settings, style, &times);
             Ok(())
         }
+        Err(error) if settings.retain => {
+            report::tell("what this run has made is kept, as --retain asks");
+            Err(error)
+        }
         Err(error) => {
-            if settings.retain {
-                report::tell("what this run has made is kept, as --retain asks");
-            } else {
-                take_back(&engine, &session.state, &before).await;
+            take_back(engine, &session.state, &before).await;
+            if let Some(present) = present {
+                session.state.write_spec(present)?;
             }
             Err(error)
         }

@@ -1,0 +1,147 @@
+//! `hoist node` and `hoist join-command`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::machines;
+use hoist_phases::ports::{KubeApi, KubeConnect as _, Store as _};
+use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeKind, NodeSpec, TokenTtl};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use sha2::Digest as _;
+use std::sync::Arc;
+
+use super::args::{Format, Global, JoinCommandArgs, NodeCommand};
+use super::session::{self, Session};
+use super::{status, up};
+use crate::cluster::kube::Connector;
+use crate::config;
+use crate::error::BoxError;
+use crate::nodes::drain::{drain, node_ref};
+use crate::nodes::{join_command, load};
+use crate::report;
+
+/// Time for a node's pods to end and be replaced elsewhere.
+const DRAIN_WITHIN: Duration = Duration::from_secs(120);
+
+/// Relative path of the cluster CA's certificate in the state directory.
+const CA_CERT: &str = "pki/ca.crt";
+
+#[derive(Debug, thiserror::Error)]
+pub enum NodeCommandError {
+    #[error("cluster {cluster} has no node {names}")]
+    Unknown { cluster: ClusterName, names: String },
+    #[error("{wanted} more nodes: only {free} of {MAX_NODE_NUMBER} numbers are free")]
+    Full { wanted: u32, free: usize },
+    #[error("cluster {0} has no nodes to load images into")]
+    NoNodes(ClusterName),
+    #[error("the cluster CA's certificate {CA_CERT} is missing or can't be understood")]
+    Ca,
+}
+
+pub(super) async fn run(global: &Global, command: NodeCommand) -> Result<(), BoxError> {
+    match command {
+        NodeCommand::List(output) => list(global, output.output).await,
+        NodeCommand::Add { count } => add(global, count).await,
+        NodeCommand::Remove { names } => remove(global, &names).await,
+        NodeCommand::Load { images } => load_images(global, &images).await,
+    }
+}
+
+async fn list(global: &Global, format: Format) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let status = status::look(&session).await?;
+    report::output::formatted(format, &status.nodes, |_| status::nodes(&status))?;
+    Ok(())
+}
+
+/// The same as `up` with more nodes: everything that is there stays as it is.
+async fn add(global: &Global, count: u32) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let _lock = session.state.lock()?;
+    let present = session.spec()?;
+    let taken: BTreeSet<u8> = present.nodes.iter().map(NodeSpec::number).collect();
+    let free: Vec<u32> =
+        (1..=MAX_NODE_NUMBER).filter(|number| !taken.contains(number)).map(u32::from).collect();
+    let numbers = free.get(..usize::try_from(count)?);
+    let numbers = numbers.ok_or(NodeCommandError::Full { wanted: count, free: free.len() })?;
+    let mut wanted = present.clone();
+    for number in numbers {
+        wanted.nodes.push(NodeSpec::new(*number, NodeKind::Container)?);
+    }
+    wanted.nodes.sort_by_key(NodeSpec::number);
+    let settings = config::settings(Default::default(), None, wanted, None)?;
+    let engine = session::engine().await?;
+    up::apply(global, &session, &engine, settings, Some(&present)).await
+}
+
+/// Nodes of hoist's go with their machines; of others only the Node object does.
+async fn remove(global: &Global, names: &[String]) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let _lock = session.state.lock()?;
+    let mut spec = session.spec()?;
+    let api = Connector.connect(&session.kubeconfig()?).await?;
+    let engine = session::engine().await?;
+
+    let mut unknown = Vec::new();
+    for name in names {
+        let ours = spec.nodes.iter().any(|node| node.name() == *name);
+        if !ours && api.get(&node_ref(name)).await?.is_none() {
+            unknown.push(name.as_str());
+        }
+    }
+    if !unknown.is_empty() {
+        return Err(NodeCommandError::Unknown { cluster: session.name, names: unknown.join(", ") }.into());
+    }
+    for name in names {
+        report::tell(format_args!("draining {name}"));
+        drain(api.as_ref(), name, DRAIN_WITHIN).await?;
+        let position = spec.nodes.iter().position(|node| node.name() == *name);
+        if let Some(position) = position {
+            machines::remove(engine.as_ref(), &spec, &spec.nodes[position]).await?;
+            spec.nodes.remove(position);
+            session.state.write_spec(&spec)?;
+        }
+        api.delete(&node_ref(name)).await?;
+        let machine = if position.is_some() { "" } else { "; its machine is not hoist's and still runs" };
+        report::tell(format_args!("removed {name}{machine}"));
+    }
+    Ok(())
+}
+
+async fn load_images(global: &Global, images: &[String]) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let spec = session.spec()?;
+    let nodes: Vec<_> = spec.nodes.iter().map(|node| node_name(&spec.name, &node.name())).collect();
+    if nodes.is_empty() {
+        return Err(NodeCommandError::NoNodes(session.name).into());
+    }
+    let engine = session::engine().await?;
+    load::load(&engine, &nodes, images).await?;
+    report::tell(format_args!("loaded {} into {} nodes", images.join(", "), nodes.len()));
+    Ok(())
+}
+
+pub(super) async fn join(global: &Global, args: &JoinCommandArgs) -> Result<(), BoxError> {
+    let ttl = config::duration("--token-ttl", &args.token_ttl)?;
+    let session = Session::new(global)?;
+    let api: Arc<dyn KubeApi> = Connector.connect(&session.kubeconfig()?).await?;
+    let ca = session.state.read(CA_CERT)?.ok_or(NodeCommandError::Ca)?;
+    let hash = ca_cert_hash(&ca).ok_or(NodeCommandError::Ca)?;
+    let made = join_command::make(api.as_ref(), &hash, TokenTtl(ttl.as_secs())).await?;
+    report::output::formatted(args.output.output, &made, |made| made.command.clone() + "\n")?;
+    match made.lifetime_secs {
+        0 => report::tell("the token works for ever"),
+        secs => report::tell(format_args!("the token works for {} min", secs / 60)),
+    }
+    Ok(())
+}
+
+/// `sha256:` and the digest of the public key, as `kubeadm join` wants it (RFC 7469, 2.4).
+fn ca_cert_hash(pem: &[u8]) -> Option<String> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    let parsed = rustls::server::ParsedCertificate::try_from(&der).ok()?;
+    let digest = sha2::Sha256::digest(parsed.subject_public_key_info());
+    Some(format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+}
