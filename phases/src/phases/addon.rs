@@ -3,12 +3,6 @@
 use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
 
 use crate::manifest::EditError;
-use crate::spec::ClusterSpec;
-
-/// Image of one of hoist's own addons. Nodes carry it from the start; it is never pulled.
-pub fn image(spec: &ClusterSpec, name: &str) -> String {
-    format!("localhost/hoist/{name}:{}", spec.kubernetes)
-}
 
 /// One entry of a ConfigMap.
 pub(super) fn data<'a>(map: &'a mut ConfigMap, key: &'static str) -> Result<&'a mut String, EditError> {

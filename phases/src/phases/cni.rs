@@ -10,7 +10,7 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{EditError, Manifest, ManifestError};
 use crate::object::Object;
-use crate::phases::{Context, addon, apply};
+use crate::phases::{Context, addon, apply, images};
 use crate::spec::{ClusterSpec, Cni};
 
 const KUBE_ROUTER: (&str, &str) =
@@ -38,7 +38,7 @@ pub fn kube_router(spec: &ClusterSpec, mtu: u32) -> Result<Vec<Object>, Manifest
     })?;
     manifest.edit("kube-router", |set: &mut DaemonSet| {
         let template = set.spec.as_mut().map(|s| &mut s.template).ok_or(EditError("spec.template"))?;
-        addon::set_images(Some(template), &addon::image(spec, "kube-router"))?;
+        addon::set_images(Some(template), &images::reference(spec, "kube-router"))?;
         let containers = template.spec.as_mut().map(|pod| pod.containers.iter_mut()).into_iter().flatten();
         let mut arguments = containers.flat_map(|container| container.command.iter_mut().flatten());
         let range = arguments.find(|argument| argument.starts_with(SERVICE_RANGE));

@@ -9,7 +9,7 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{EditError, Manifest, ManifestError};
 use crate::object::Object;
-use crate::phases::{Context, addon, apply};
+use crate::phases::{Context, addon, apply, images};
 use crate::spec::ClusterSpec;
 
 const MANIFEST: (&str, &str) =
@@ -28,7 +28,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
     })?;
     manifest.edit("coredns", |deployment: &mut Deployment| {
         let template = deployment.spec.as_mut().map(|s| &mut s.template).ok_or(EditError("spec.template"))?;
-        addon::set_images(Some(template), &addon::image(spec, "coredns"))?;
+        addon::set_images(Some(template), &images::reference(spec, "coredns"))?;
         set_domain(template.spec.as_mut(), &spec.networking.dns_domain)
     })?;
     manifest.objects()

@@ -10,7 +10,7 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{self, EditError, Manifest, ManifestError};
 use crate::object::Object;
-use crate::phases::{Context, addon, apply};
+use crate::phases::{Context, addon, apply, images};
 use crate::spec::ClusterSpec;
 
 const MANIFEST: (&str, &str) =
@@ -59,7 +59,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
         Ok(())
     })?;
     manifest.edit("kube-proxy", |set: &mut DaemonSet| {
-        addon::set_images(set.spec.as_mut().map(|s| &mut s.template), &addon::image(spec, "kube-proxy"))
+        addon::set_images(set.spec.as_mut().map(|s| &mut s.template), &images::reference(spec, "kube-proxy"))
     })?;
     manifest.objects()
 }
