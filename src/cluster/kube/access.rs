@@ -35,6 +35,8 @@ pub enum AccessError {
         #[source]
         source: http::uri::InvalidUri,
     },
+    #[error("kubeconfig: server address {0} is not https")]
+    NoTls(Uri),
     #[error("credentials can't be used")]
     Credentials(#[source] serde_json::Error),
     #[error("TLS client")]
@@ -92,8 +94,12 @@ impl Access {
         if authorities.is_empty() {
             return Err(AccessError::Missing("certificate in certificate-authority-data"));
         }
+        let server: Uri = server.parse().map_err(|source| AccessError::Server { server, source })?;
+        if server.scheme() != Some(&http::uri::Scheme::HTTPS) {
+            return Err(AccessError::NoTls(server));
+        }
         Ok(Self {
-            server: server.parse().map_err(|source| AccessError::Server { server, source })?,
+            server,
             authorities,
             identity: AuthInfo {
                 client_certificate_data: user.client_certificate_data,
@@ -145,5 +151,51 @@ impl Access {
         config.auth_info = self.identity.clone();
         config.default_retry = false;
         Ok(Api::new(kube::Client::try_from(config).map_err(AccessError::Client)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+
+    fn kubeconfig(cluster: &str) -> String {
+        let authority = STANDARD.encode(AUTHORITY);
+        format!(
+            "{{apiVersion: v1, kind: Config, current-context: a,
+              contexts: [{{name: a, context: {{cluster: c, user: u}}}}],
+              users: [{{name: u, user: {{token: very-secret}}}}],
+              clusters: [{{name: c, cluster: {{certificate-authority-data: {authority}, {cluster}}}}}]}}"
+        )
+    }
+
+    #[test]
+    fn a_kubeconfig_must_have_tls_verified() {
+        let read = |cluster: &str| Access::from_kubeconfig(&kubeconfig(cluster));
+        let https = "server: 'https://127.0.0.1:6443'";
+        assert!(read(https).is_ok());
+        let insecure = read(&format!("{https}, insecure-skip-tls-verify: true"));
+        assert!(matches!(insecure, Err(AccessError::Insecure)), "{insecure:?}");
+        assert!(matches!(read("server: 'http://127.0.0.1:6443'"), Err(AccessError::NoTls(_))));
+        let missing = kubeconfig(https).replace("certificate-authority-data", "other");
+        assert!(matches!(Access::from_kubeconfig(&missing), Err(AccessError::Missing(_))));
+    }
+
+    #[test]
+    fn what_is_no_kubeconfig_is_told() {
+        for (text, wanted) in [("{", "kubeconfig can't be read"), ("{}", "kubeconfig has no current-context")]
+        {
+            let error = Access::from_kubeconfig(text).map(|_| ()).map_err(|error| error.to_string());
+            assert_eq!(error, Err(wanted.to_owned()));
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_credentials() -> Result<(), AccessError> {
+        let access = Access::from_kubeconfig(&kubeconfig("server: 'https://127.0.0.1:6443'"))?;
+        let text = format!("{access:?}");
+        assert!(text.contains("127.0.0.1:6443") && !text.contains("very-secret"), "{text}");
+        Ok(())
     }
 }

@@ -228,34 +228,5 @@ impl KubeApi for Api {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_update_keeps_what_others_added() {
-        let wanted = json!({"metadata": {"name": "a", "labels": {"ours": "new"}}, "data": {"k": "v"}});
-        let live = json!({
-            "metadata": {
-                "name": "a", "resourceVersion": "7", "uid": "u", "finalizers": ["f"],
-                "labels": {"ours": "old", "theirs": "x"}, "annotations": {"note": "y"},
-            },
-            "data": {"k": "old", "gone": "z"},
-        });
-        let merged = replacement(&wanted, &live);
-        assert_eq!(merged["metadata"]["labels"], json!({"ours": "new", "theirs": "x"}));
-        assert_eq!(merged["metadata"]["annotations"], json!({"note": "y"}));
-        assert_eq!(merged["metadata"]["resourceVersion"], "7");
-        assert_eq!(merged["metadata"]["finalizers"], json!(["f"]));
-        assert_eq!(merged["data"], json!({"k": "v"}));
-    }
-
-    #[test]
-    fn a_discovered_kind_is_not_its_subresource() {
-        let list = json!({"resources": [
-            {"name": "widgets/status", "kind": "Widget", "namespaced": true},
-            {"name": "widgets", "kind": "Widget", "namespaced": true},
-        ]});
-        assert_eq!(find_kind(&list, "Widget"), Some(Resource { plural: "widgets".into(), namespaced: true }));
-        assert_eq!(find_kind(&list, "Gadget"), None);
-    }
-}
+#[path = "api_tests.rs"]
+mod tests;

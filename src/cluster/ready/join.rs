@@ -69,14 +69,9 @@ async fn configuration(joining: &Api) -> Result<Poll<()>, PhaseError> {
     };
     let kubeadm = config_map("kube-system", "kubeadm-config");
     let kubelet = config_map("kube-system", "kubelet-config");
-    let proxy = config_map("kube-system", "kube-proxy");
-    let found = tokio::try_join!(
-        joining.get(&kubeadm),
-        joining.get(&kubelet),
-        // These two may be missing, but asking must be allowed.
-        joining.get(&proxy),
-        joining.get(&node),
-    );
+    // The node may be missing, but asking must be allowed. kube-proxy's ConfigMap is asked for as
+    // well, but a refusal doesn't stop kubeadm.
+    let found = tokio::try_join!(joining.get(&kubeadm), joining.get(&kubelet), joining.get(&node));
     Ok(match found {
         Err(error) => not_yet(&error),
         Ok((None, ..)) => Poll::Pending(format!("{kubeadm} is not there")),
