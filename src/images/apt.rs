@@ -21,7 +21,9 @@ impl Mirrors {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let release = read(Path::new("/etc/os-release"));
         let field = |name: &str| {
-            release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(|v| v.trim_matches('"')))
+            release
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(|v| v.trim_matches('"')))
         };
         // Ubuntu's mirrors carry no Debian.
         let (Some("debian"), Some(codename)) = (field("ID"), field("VERSION_CODENAME")) else {
@@ -58,7 +60,9 @@ impl Mirrors {
         let main = self.main.as_deref().unwrap_or(default_main);
         let mut text = format!("deb {main} {suite} main\n");
         if let Some(security) = &self.security {
-            text.push_str(&format!("deb {main} {suite}-updates main\ndeb {security} {suite}-security main\n"));
+            text.push_str(&format!(
+                "deb {main} {suite}-updates main\ndeb {security} {suite}-security main\n"
+            ));
         }
         text
     }
@@ -77,7 +81,8 @@ fn parse_lines(text: &str) -> Vec<Source> {
             let rest = if rest.starts_with('[') { rest.split_once(']')?.1 } else { rest };
             let mut words = rest.split_whitespace();
             let (uri, suite) = (words.next()?, words.next()?);
-            words.any(|component| component == "main")
+            words
+                .any(|component| component == "main")
                 .then(|| Source { uri: uri.to_owned(), suites: vec![suite.to_owned()] })
         })
         .collect()
@@ -93,7 +98,8 @@ fn parse_stanzas(text: &str) -> Vec<Source> {
                 key.eq_ignore_ascii_case(name).then(|| value.trim())
             })
         };
-        let has = |name: &str, word: &str| field(name).is_some_and(|v| v.split_whitespace().any(|w| w == word));
+        let has =
+            |name: &str, word: &str| field(name).is_some_and(|v| v.split_whitespace().any(|w| w == word));
         if !has("Types", "deb") || !has("Components", "main") || field("Enabled") == Some("no") {
             continue;
         }

@@ -80,7 +80,8 @@ fn slim(root: &Path, mirrors: &Mirrors) -> Result<(), ImageError> {
     let list = root.join("etc/apt/sources.list");
     let written = std::fs::read_to_string(&list).unwrap_or_default();
     if let Some(main) = apt::first_uri(&written) {
-        std::fs::write(&list, mirrors.sources_list(SUITE, &main)).map_err(ImageError::file("write", &list))?;
+        std::fs::write(&list, mirrors.sources_list(SUITE, &main))
+            .map_err(ImageError::file("write", &list))?;
     }
     for directory in [
         "usr/share/man",

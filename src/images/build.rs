@@ -55,7 +55,8 @@ pub(crate) async fn run(
 
     let arch = engine::architecture(docker).await?;
     let request = golang::Request { version, release, arch: &arch, images: &pending };
-    let (below, above): (Vec<&ImageSpec>, Vec<&ImageSpec>) = pending.iter().copied().partition(|spec| spec.programs.is_empty());
+    let (below, above): (Vec<&ImageSpec>, Vec<&ImageSpec>) =
+        pending.iter().copied().partition(|spec| spec.programs.is_empty());
     let on_base = pending.iter().any(|spec| spec.parent == Parent::Base);
     let packages = async {
         if on_base {
@@ -168,10 +169,8 @@ impl Run<'_> {
 
     /// The builder knows these names without an ARG where a proxy is concerned.
     fn arguments(&self, spec: &ImageSpec) -> HashMap<String, String> {
-        let mut arguments: HashMap<String, String> = PROXIES
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), crate::env::value(name)?)))
-            .collect();
+        let mut arguments: HashMap<String, String> =
+            PROXIES.iter().filter_map(|name| Some(((*name).to_owned(), crate::env::value(name)?))).collect();
         match spec.parent {
             Parent::Scratch => {}
             Parent::Base => {
@@ -192,10 +191,7 @@ impl Run<'_> {
         HashMap::from([
             (LABEL_VERSION.to_owned(), self.version.to_owned()),
             (LABEL_RECIPE.to_owned(), recipe::digest(spec.role, self.version, self.release)),
-            (
-                LABEL_COMPONENT.to_owned(),
-                self.release.component_version(spec.component, self.version),
-            ),
+            (LABEL_COMPONENT.to_owned(), self.release.component_version(spec.component, self.version)),
         ])
     }
 }

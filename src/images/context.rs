@@ -72,7 +72,11 @@ mod tests {
         let entries = || {
             [
                 Entry { path: "Dockerfile", content: Content::Text("FROM scratch\n"), executable: false },
-                Entry { path: "rootfs/usr/sbin/init", content: Content::Text("#!/bin/sh\n"), executable: true },
+                Entry {
+                    path: "rootfs/usr/sbin/init",
+                    content: Content::Text("#!/bin/sh\n"),
+                    executable: true,
+                },
                 Entry { path: "rootfs/usr/lib/a", content: Content::Text("a"), executable: false },
             ]
         };

@@ -9,8 +9,8 @@ use bollard::body_try_stream;
 use bollard::errors::Error as EngineError;
 use bollard::models::ImageInspect;
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptionsBuilder, PruneImagesOptionsBuilder,
-    TagImageOptionsBuilder,
+    BuildImageOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptionsBuilder,
+    PruneImagesOptionsBuilder, TagImageOptionsBuilder,
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -82,8 +82,7 @@ pub(crate) async fn load(docker: &Docker, archive: &Path) -> Result<Vec<String>,
     let mut answers = engine.import_image_stream(options, read(archive).await?.map_ok(Into::into), None);
     let mut loaded = Vec::new();
     while let Some(answer) = answers.next().await {
-        let answer =
-            answer.map_err(|source| ImageError::Load { archive: archive.to_path_buf(), source })?;
+        let answer = answer.map_err(|source| ImageError::Load { archive: archive.to_path_buf(), source })?;
         let line = answer.stream.unwrap_or_default();
         loaded.extend(line.trim().strip_prefix("Loaded image: ").map(str::to_owned));
     }
@@ -158,8 +157,7 @@ pub(crate) async fn build(
 
 /// Removes untagged images that carry a label: replaced images and build stages.
 pub(crate) async fn prune(docker: &Docker, label: &str) -> Result<(), ImageError> {
-    let filters =
-        HashMap::from([("dangling", vec!["true".to_owned()]), ("label", vec![label.to_owned()])]);
+    let filters = HashMap::from([("dangling", vec!["true".to_owned()]), ("label", vec![label.to_owned()])]);
     let options = PruneImagesOptionsBuilder::new().filters(&filters).build();
     let pruned = docker.prune_images(Some(options)).await;
     pruned

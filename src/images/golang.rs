@@ -29,7 +29,10 @@ pub(crate) fn linker_flags(version: &str, release: &Release) -> String {
     );
     for (module, variable) in [
         ("sigs.k8s.io/cri-tools", "sigs.k8s.io/cri-tools/pkg/version.Version"),
-        ("github.com/cloudnativelabs/kube-router/v2", "github.com/cloudnativelabs/kube-router/v2/pkg/version.Version"),
+        (
+            "github.com/cloudnativelabs/kube-router/v2",
+            "github.com/cloudnativelabs/kube-router/v2/pkg/version.Version",
+        ),
         (
             "github.com/containernetworking/plugins",
             "github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion",
@@ -149,7 +152,7 @@ async fn compile(go: Command, reporter: Reporter<'_>) -> Result<(), ImageError> 
         |_| {
             packages.fetch_add(1, Ordering::Relaxed);
         },
-        || reporter.step(SUBJECT, format!("compiling, {} packages so far", packages.load(Ordering::Relaxed))),
+        || reporter.step(SUBJECT, format!("compiling and linking, {} packages compiled", packages.load(Ordering::Relaxed))),
     )
     .await
 }
@@ -195,7 +198,9 @@ mod tests {
     #[test]
     fn the_linker_is_told_every_part_of_the_version() {
         let flags = linker_flags("v1.36.3", &RELEASES[0]);
-        for part in ["gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36", "BuildVersion=v", "pkg/version.Version=v"] {
+        for part in
+            ["gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36", "BuildVersion=v", "pkg/version.Version=v"]
+        {
             assert!(flags.contains(part), "{part} in {flags}");
         }
     }

@@ -151,11 +151,7 @@ pub async fn list(docker: &Docker, version: &str) -> Result<Vec<ImageStatus>, Im
     stream::iter(statuses).buffered(IMAGES.len()).try_collect().await
 }
 
-async fn status(
-    docker: &Docker,
-    spec: &'static ImageSpec,
-    version: &str,
-) -> Result<ImageStatus, ImageError> {
+async fn status(docker: &Docker, spec: &'static ImageSpec, version: &str) -> Result<ImageStatus, ImageError> {
     let reference = spec.role.reference(version);
     let image = engine::inspect(docker, &reference).await?;
     let labels = image.as_ref().and_then(|image| image.config.as_ref()?.labels.clone()).unwrap_or_default();

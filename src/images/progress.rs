@@ -59,7 +59,12 @@ impl<'a> Reporter<'a> {
     }
 
     fn send(&self, subject: &str, step: String, kind: ProgressKind) {
-        (self.listener)(Progress { subject: subject.to_owned(), step, elapsed: self.started.elapsed(), kind });
+        (self.listener)(Progress {
+            subject: subject.to_owned(),
+            step,
+            elapsed: self.started.elapsed(),
+            kind,
+        });
     }
 }
 
