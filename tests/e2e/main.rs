@@ -7,5 +7,16 @@
     reason = "a test that can't go on must fail loudly"
 )]
 
+mod access;
+mod bad_input;
+mod containment;
+mod interrupted;
+mod joins;
+mod kubeadm_parity;
+mod lifecycle;
+mod network;
+mod parallel;
+mod remote_engine;
 mod runtime;
 mod runtime_files;
+mod support;
