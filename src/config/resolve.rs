@@ -134,8 +134,9 @@ pub fn settings(
         spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
     }
 
-    let skip_names = if skip_phase.is_empty() { skip_phases } else { skip_phase };
-    let skip = skip_names.iter().filter_map(|name| problems.keep(phase(name))).collect();
+    let (skip_field, skip_names) =
+        if skip_phase.is_empty() { ("skipPhases", skip_phases) } else { ("--skip-phase", skip_phase) };
+    let skip = skip_names.iter().filter_map(|name| problems.keep(phase(skip_field, name))).collect();
     let wait = wait::level(pick(wait_flag, "--wait", wait, "wait"), &spec, &mut problems);
     let timeout = match pick(timeout_flag, "--timeout", timeout, "timeout") {
         Some(given) => problems.keep(converted(&given, units::duration).and_then(|limit| {
@@ -206,7 +207,7 @@ fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {
     })
 }
 
-fn phase(name: &str) -> Result<PhaseId, Problem> {
+fn phase(field: &str, name: &str) -> Result<PhaseId, Problem> {
     PhaseId::ALL.iter().copied().find(|id| id.name() == name).ok_or_else(|| {
         let names: Vec<_> = PhaseId::ALL.iter().map(|id| id.name()).collect();
         Problem::new(

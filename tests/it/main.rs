@@ -4,11 +4,15 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::disallowed_methods,
     reason = "a test that can't go on must fail loudly"
 )]
 
+mod cli;
+mod config;
 mod down;
 mod fake_engine;
+mod kubeconfig;
 mod pki;
 mod runtime;
 mod runtime_connect;

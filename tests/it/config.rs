@@ -1,0 +1,271 @@
+//! Flags, configuration file and what becomes of them. No engine, no files but the ones given.
+
+use std::path::Path;
+
+use clap::{CommandFactory as _, Parser as _};
+use hoist::cli::args::{Cli, Command, UpArgs};
+use hoist::cluster::ready::Level;
+use hoist::config::{Conflict, Settings, check_conflict, defaults, parse_file, settings};
+use hoist_phases::phases::PhaseId;
+use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode};
+
+const HEADER: &str = "apiVersion: hoist.dev/v1alpha1\nkind: Cluster\n";
+
+fn base() -> ClusterSpec {
+    defaults(ClusterName::new("t").unwrap(), BootstrapToken::parse("abcdef.1234567890123456").unwrap())
+}
+
+fn flags(args: &[&str]) -> UpArgs {
+    let words = ["hoist", "up"].iter().chain(args);
+    match Cli::try_parse_from(words).unwrap().command {
+        Command::Up(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
+    let file = yaml.map(|yaml| parse_file(Path::new("c.yaml"), &format!("{HEADER}{yaml}")));
+    let file = file.transpose().map_err(|error| error.to_string())?;
+    settings(flags(args), file, base(), None).map_err(|error| error.to_string())
+}
+
+fn shown(settings: &Settings) -> String {
+    let spec = serde_json::to_string(&settings.spec).unwrap();
+    let Settings { spec: _, skip, wait, timeout, retain, progress } = settings;
+    format!("{spec} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
+}
+
+/// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
+/// `--config` has no field, and `--cni` is read before the rest: it has a test of its own.
+const PAIRS: &[(&str, &[&str], &str)] = &[
+    ("nodes", &["--nodes=3"], "nodes: [{count: 3}]"),
+    ("node-kind", &["--node-kind=container"], "nodes: [{kind: container}]"),
+    ("kubernetes", &["--kubernetes=v1.35.4"], "kubernetes: v1.35.4"),
+    ("pod-subnet", &["--pod-subnet=10.1.0.0/16"], "networking: {podSubnet: 10.1.0.0/16}"),
+    ("service-subnet", &["--service-subnet=10.2.0.0/16"], "networking: {serviceSubnet: 10.2.0.0/16}"),
+    ("dns-domain", &["--dns-domain=a.example"], "networking: {dnsDomain: a.example}"),
+    ("token", &["--token=aaaaaa.bbbbbbbbbbbbbbbb"], "token: aaaaaa.bbbbbbbbbbbbbbbb"),
+    ("token-ttl", &["--token-ttl=90m"], "tokenTtl: 90m"),
+    ("extra-san", &["--extra-san=a.example", "--extra-san=10.0.0.1"], "extraSans: [a.example, 10.0.0.1]"),
+    ("durable-etcd", &["--durable-etcd"], "etcd: {durable: true}"),
+    ("kube-proxy-mode", &["--kube-proxy-mode=iptables"], "kubeProxy: {mode: iptables}"),
+    ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),
+    ("wait", &["--wait=api"], "wait: api"),
+    ("timeout", &["--timeout=30s"], "timeout: 30s"),
+    ("retain", &["--retain"], "retain: true"),
+    ("progress", &["--progress=json"], "progress: json"),
+];
+
+#[test]
+fn every_flag_of_up_is_a_field_of_the_file() {
+    let cli = Cli::command();
+    let up = cli.find_subcommand("up").unwrap();
+    let known =
+        |flag: &str| ["config", "cni"].contains(&flag) || PAIRS.iter().any(|(name, ..)| *name == flag);
+    for flag in up.get_arguments().filter_map(|arg| arg.get_long()) {
+        assert!(known(flag), "--{flag} has no field in the file, or no line in this test");
+    }
+    let plain = shown(&resolve(&[], None).unwrap());
+    for (name, args, yaml) in PAIRS {
+        let by_flag = shown(&resolve(args, None).unwrap());
+        let by_file = shown(&resolve(&[], Some(yaml)).unwrap());
+        assert_eq!(by_flag, by_file, "--{name}");
+        let default = ["node-kind"].contains(name);
+        assert!(default || by_flag != plain, "--{name} changes nothing");
+    }
+}
+
+#[test]
+fn a_flag_wins_over_the_file() {
+    let settings =
+        resolve(&["--nodes=0", "--kubernetes=1.37.2"], Some("nodes: [{count: 5}]\nkubernetes: v1.34.0\n"));
+    let settings = settings.unwrap();
+    assert_eq!(settings.spec.nodes.len(), 0);
+    assert_eq!(settings.spec.kubernetes.to_string(), "v1.37.2");
+    assert_eq!(settings.wait, Level::Api, "without nodes no DNS can be waited for");
+}
+
+#[test]
+fn every_field_of_the_file_arrives() {
+    let yaml = "
+kubernetes: v1.35.4
+kubeProxy: {mode: iptables}
+etcd: {durable: false, tmpfsSize: 2Gi, quota: 1Gi}
+components:
+  kube-apiserver: {extraArgs: {v: 4, audit-log-path: '-'}, memory: 2Gi, cpus: 1500m}
+  etcd: {memory: 4Gi}
+skipPhases: [coredns]
+";
+    let settings = resolve(&[], Some(yaml)).unwrap();
+    let spec = &settings.spec;
+    assert_eq!(spec.kube_proxy, KubeProxyMode::Iptables);
+    assert_eq!((spec.etcd.tmpfs_bytes, spec.etcd.quota_bytes), (2 << 30, 1 << 30));
+    let apiserver = spec.component(Component::ApiServer);
+    assert_eq!(apiserver.extra_args.get("v").map(String::as_str), Some("4"));
+    assert_eq!((apiserver.memory_bytes, apiserver.cpu_millis), (2 << 30, 1500));
+    assert_eq!(settings.skip, [PhaseId::CoreDns]);
+    assert_eq!(spec.components.len(), Component::ALL.len(), "each component once");
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_its_place() {
+    let error = resolve(&[], Some("networking:\n  podSubnett: 10.1.0.0/16\n")).unwrap_err();
+    assert!(error.contains("c.yaml, line 4, column 3"), "{error}");
+    assert!(error.contains("podSubnett"), "{error}");
+}
+
+#[test]
+fn a_file_for_something_else_is_refused() {
+    let parse = |text: &str| parse_file(Path::new("c.yaml"), text).map(|_| ()).unwrap_err().to_string();
+    let error = parse("apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\n");
+    assert_eq!(
+        error,
+        r#"configuration file c.yaml: apiVersion is "kind.x-k8s.io/v1alpha4", must be "hoist.dev/v1alpha1""#
+    );
+    assert!(parse("apiVersion: hoist.dev/v1alpha1\nkind: Node\n").contains("kind is \"Node\""));
+    assert!(parse("kind: Cluster\n").contains("apiVersion"));
+    assert!(parse("a: [").contains("line "));
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    let yaml = "
+extraSans: ['not a name']
+etcd: {tmpfsSize: 64Mi}
+components: {kubelet: {}, owner: {extraArgs: {x: y}}}
+";
+    let args = [
+        "--kubernetes=v1.20.0",
+        "--pod-subnet=192.168.66.0/24",
+        "--service-subnet=10.96.0.1/12",
+        "--nodes=100",
+        "--skip-phase=nope",
+        "--wait=soon",
+        "--timeout=5",
+        "--token-ttl=x",
+        "--kube-proxy-mode=ipvs",
+        "--node-kind=vm",
+    ];
+    let error = resolve(&args, Some(yaml)).unwrap_err();
+    for part in [
+        "not a name",
+        "tmpfsSize",
+        "\"kubelet\"",
+        "owner",
+        "v1.20.0",
+        "192.168.66.0/24",
+        "--service-subnet",
+        "100",
+        "nope",
+        "soon",
+        "--timeout",
+        "--token-ttl",
+        "ipvs",
+        "--node-kind",
+    ] {
+        assert!(error.contains(part), "{part} is missing from:\n{error}");
+    }
+    let problems = error.lines().filter(|line| line.starts_with("- ")).count();
+    assert!(error.starts_with(&format!("{problems} settings are wrong\n- ")), "{error}");
+}
+
+#[test]
+fn a_token_is_not_echoed() {
+    let error = resolve(&["--token=ABCDEF.supersecretvalue"], None).unwrap_err();
+    assert!(error.contains("token") && !error.contains("supersecret"), "{error}");
+}
+
+#[test]
+fn kind_2798_controllers_without_those_that_let_nodes_join() {
+    let with = |controllers: &str| {
+        let yaml = format!(
+            "components: {{kube-controller-manager: {{extraArgs: {{controllers: '{controllers}'}}}}}}"
+        );
+        resolve(&[], Some(&yaml))
+    };
+    assert!(with("*").unwrap_err().contains("bootstrapsigner"));
+    assert!(with("*,tokencleaner").is_err());
+    assert!(with("*,-tokencleaner,bootstrapsigner").is_err());
+    assert!(with("*,bootstrapsigner,tokencleaner").is_ok());
+}
+
+#[test]
+fn kubeadm_1105_anonymous_auth_off() {
+    let with = |value: &str| {
+        resolve(
+            &[],
+            Some(&format!("components: {{kube-apiserver: {{extraArgs: {{anonymous-auth: '{value}'}}}}}}")),
+        )
+    };
+    assert!(with("false").unwrap_err().contains("authentication-config"));
+    assert!(with("true").is_ok());
+}
+
+#[test]
+fn project_infra_2815_a_quota_that_fills_the_file_system() {
+    let error = resolve(&[], Some("etcd: {tmpfsSize: 1Gi, quota: 1Gi}")).unwrap_err();
+    assert!(error.contains("etcd.quota 1024Mi") && error.contains("896Mi"), "{error}");
+    assert!(resolve(&[], Some("etcd: {durable: true, quota: 8Gi}")).is_ok());
+    let error = resolve(&[], Some("components: {etcd: {memory: 1Gi}}")).unwrap_err();
+    assert!(error.contains("components.etcd.memory"), "{error}");
+}
+
+#[test]
+fn levels_that_are_never_reached_are_refused() {
+    assert!(resolve(&["--nodes=none", "--wait=dns"], None).unwrap_err().contains("without nodes"));
+    let without_cni = |args: &[&str]| settings(flags(args), None, base(), Some(Cni::None));
+    assert_eq!(without_cni(&[]).unwrap().wait, Level::Api);
+    assert!(without_cni(&["--wait=nodes"]).is_err());
+    assert!(without_cni(&["--wait=join"]).is_ok());
+}
+
+#[test]
+fn what_is_not_said_stays_as_it_is() {
+    let mut present = base();
+    present.networking.pod_subnet = "10.1.0.0/16".parse().unwrap();
+    let again = settings(flags(&[]), None, present.clone(), None).unwrap();
+    assert_eq!(again.spec, present);
+    assert_eq!(check_conflict(&present, &again.spec), Ok(()));
+}
+
+#[test]
+fn a_conflict_names_each_field_and_the_way_out() {
+    let present = base();
+    let args = ["--nodes=2", "--pod-subnet=10.1.0.0/16", "--kubernetes=v1.35.4", "--durable-etcd"];
+    let wanted = settings(flags(&args), None, present.clone(), Some(Cni::None)).unwrap().spec;
+    let conflict = check_conflict(&present, &wanted).unwrap_err();
+    let fields: Vec<_> = conflict.differences.iter().map(|difference| difference.field).collect();
+    assert_eq!(fields, ["kubernetes", "networking.podSubnet", "etcd.durable", "cni", "nodes"]);
+    assert!(conflict.hints().iter().any(|hint| hint.contains("hoist down --name t")));
+    let only_nodes = settings(flags(&["--nodes=2"]), None, present.clone(), None).unwrap().spec;
+    let hints = check_conflict(&present, &only_nodes).as_ref().map_err(Conflict::hints).unwrap_err();
+    assert!(hints.len() == 1 && hints[0].contains("hoist node add"), "{hints:?}");
+}
+
+#[test]
+fn kamaji_1165_and_641_arguments_and_sans_may_change() {
+    let present = base();
+    let yaml = "extraSans: [a.example]\ncomponents: {kube-scheduler: {extraArgs: {v: '4'}}}\n";
+    let file = parse_file(Path::new("c.yaml"), &format!("{HEADER}{yaml}")).unwrap();
+    let wanted = settings(flags(&["--token-ttl=1h"]), Some(file), present.clone(), None).unwrap().spec;
+    assert_ne!(present, wanted);
+    assert_eq!(check_conflict(&present, &wanted), Ok(()));
+}
+
+#[tokio::test]
+async fn a_manifest_of_the_users_is_read_from_beside_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("c.yaml");
+    std::fs::write(dir.path().join("cni.yaml"), "kind: List\n").unwrap();
+    std::fs::write(&config, format!("{HEADER}name: other\ncni: cni.yaml\n")).unwrap();
+    let args = flags(&["--config", config.to_str().unwrap()]);
+    let (file, name) = hoist::config::begin(&Default::default(), &args).unwrap();
+    assert_eq!(name.as_str(), "other");
+    let settings = hoist::config::finish(args, file, name, None).await.unwrap();
+    let origin = dir.path().join("cni.yaml").display().to_string();
+    assert_eq!(settings.spec.cni, Cni::Manifest { origin, yaml: "kind: List\n".to_owned() });
+
+    let args = flags(&["--cni", "none", "--config", config.to_str().unwrap()]);
+    let (file, name) = hoist::config::begin(&Default::default(), &args).unwrap();
+    assert_eq!(hoist::config::finish(args, file, name, None).await.unwrap().spec.cni, Cni::None);
+}
