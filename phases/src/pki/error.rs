@@ -46,9 +46,7 @@ pub enum PkiError {
         #[source]
         source: rcgen::Error,
     },
-    #[error(
-        "using {path}: its subject is empty, repeats an attribute or has an unusual encoding: what it signs would not chain to it"
-    )]
+    #[error("using {path}: its subject is empty, so that nothing it signs can name it")]
     CaSubject { path: String },
     #[error("making a key for {path}")]
     Generate {

@@ -6,6 +6,7 @@ use rustls_pki_types::pem::PemObject;
 use x509_parser::asn1_rs::{Any, FromDer, Sequence, Tag};
 
 use super::PkiError;
+use super::der::{self, element};
 
 /// A new ECDSA P-256 key.
 pub(super) fn generate(path: &str) -> Result<KeyPair, PkiError> {
@@ -31,7 +32,9 @@ pub(super) fn read(path: &str, pem: &[u8], public: Option<&[u8]>) -> Result<KeyP
     };
     let unsupported = |source| PkiError::KeyUnsupported { path: path(), source };
     let pkcs8 = match &key {
-        PrivateKeyDer::Pkcs1(rsa) => pkcs8(&der(0x30, &[OID_RSA, &[0x05, 0x00]]), rsa.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs1(rsa) => {
+            pkcs8(&element(der::SEQUENCE, &[OID_RSA, &[0x05, 0x00]]), rsa.secret_pkcs1_der())
+        }
         _ => match (EcKey::read(&key), &key) {
             (Some(ec), _) => {
                 ec.to_pkcs8(public).ok_or_else(|| unsupported(rcgen::Error::CouldNotParseKeyPair))?
@@ -97,17 +100,19 @@ impl EcKey {
 
     fn to_pkcs8(&self, public: Option<&[u8]>) -> Option<Vec<u8>> {
         let point = self.point.as_deref().or(public)?;
-        let bits = der(0x03, &[&[0x00], point]);
-        let key = [&der(0x02, &[&[0x01]])[..], &der(0x04, &[&self.scalar]), &der(0xa1, &[&bits])];
-        Some(pkcs8(&der(0x30, &[OID_EC, &self.curve]), &der(0x30, &key)))
+        let version = element(der::INTEGER, &[&[1]]);
+        let scalar = element(der::OCTET_STRING, &[&self.scalar]);
+        let point = element(der::CONTEXT_1, &[&element(der::BIT_STRING, &[&[0], point])]);
+        let key = element(der::SEQUENCE, &[&version, &scalar, &point]);
+        Some(pkcs8(&element(der::SEQUENCE, &[OID_EC, &self.curve]), &key))
     }
 }
 
 type EcParts = (Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// Takes an ECPrivateKey (RFC 5915, 3) apart: scalar, DER of the curve, public point.
-fn ec_private_key(der: &[u8]) -> Option<EcParts> {
-    let (_, outer) = Sequence::from_der(der).ok()?;
+fn ec_private_key(sec1: &[u8]) -> Option<EcParts> {
+    let (_, outer) = Sequence::from_der(sec1).ok()?;
     let (rest, _version) = Any::from_der(&outer.content).ok()?;
     let (mut rest, scalar) = Any::from_der(rest).ok()?;
     if scalar.tag() != Tag::OctetString {
@@ -129,22 +134,6 @@ fn ec_private_key(der: &[u8]) -> Option<EcParts> {
 
 /// PrivateKeyInfo (RFC 5958, 2) around a key.
 fn pkcs8(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
-    der(0x30, &[&der(0x02, &[&[0x00]]), algorithm, &der(0x04, &[key])])
-}
-
-/// One DER element: tag, length, content.
-fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let content = parts.concat();
-    let length = content.len().to_be_bytes();
-    let significant: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
-    let mut out = vec![tag];
-    match (content.len(), u8::try_from(significant.len())) {
-        (0..0x80, _) => out.push(significant.first().copied().unwrap_or(0)),
-        (_, count) => {
-            out.push(0x80 | count.unwrap_or(0x7f));
-            out.extend(significant);
-        }
-    }
-    out.extend(content);
-    out
+    let (version, key) = (element(der::INTEGER, &[&[0]]), element(der::OCTET_STRING, &[key]));
+    element(der::SEQUENCE, &[&version, algorithm, &key])
 }

@@ -6,6 +6,7 @@
 //! that is kube-controller-manager's part.
 
 mod bundle;
+mod der;
 mod error;
 mod issue;
 mod key;

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use rcgen::{Issuer, KeyPair};
+use rcgen::KeyPair;
 use ring::digest;
 use time::{Duration, OffsetDateTime};
 
@@ -15,6 +15,9 @@ pub const RENEW_BEFORE: Duration = Duration::days(30);
 /// Paths of the service-account key pair in the state directory.
 pub const SA_KEY: &str = "pki/sa.key";
 pub const SA_PUB: &str = "pki/sa.pub";
+
+/// DER of a name without attributes.
+const EMPTY_NAME: &[u8] = &[0x30, 0x00];
 
 /// What became of one certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +82,9 @@ impl fmt::Debug for Reconciled {
 }
 
 /// A certificate with its private key.
-struct Held {
-    cert: Parsed,
-    key: KeyPair,
+pub(super) struct Held {
+    pub(super) cert: Parsed,
+    pub(super) key: KeyPair,
 }
 
 /// Compares what is there with what is wanted and issues what does not fit.
@@ -95,20 +98,17 @@ struct Held {
 pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> Result<Reconciled, PkiError> {
     let mut run = Run { existing, inputs, now, write: Vec::new() };
     let mut pairs: Vec<Pair> = Vec::new();
-    let mut cas: Vec<(CertId, Parsed, Issuer<'static, KeyPair>)> = Vec::new();
+    let mut cas: Vec<(CertId, Held)> = Vec::new();
     let mut actions = Vec::new();
     for spec in CERTS {
         let (pair, action) = match spec.issuer {
             None => {
                 let (held, pair, action) = run.ca(spec)?;
-                let path = spec.id.cert_path();
-                let issuer = Issuer::from_ca_cert_der(&held.cert.der, held.key)
-                    .map_err(|source| PkiError::Sign { path, source })?;
-                cas.push((spec.id, held.cert, issuer));
+                cas.push((spec.id, held));
                 (pair, action)
             }
-            Some(id) => match cas.iter().find(|(ca, ..)| *ca == id) {
-                Some((_, cert, issuer)) => run.leaf(spec, cert, issuer)?,
+            Some(id) => match cas.iter().find(|(ca, _)| *ca == id) {
+                Some((_, ca)) => run.leaf(spec, ca)?,
                 // The table puts CAs first; a test of the table holds it to that.
                 None => return Err(PkiError::CaKeyMissing { cert: id.cert_path(), key: id.key_path() }),
             },
@@ -117,7 +117,7 @@ pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> R
         actions.push((spec.id, action));
     }
     let service_account = run.service_account()?;
-    let spki = cas.first().map(|(_, cert, _)| cert.spki.clone()).unwrap_or_default();
+    let spki = cas.first().map(|(_, ca)| ca.cert.spki.clone()).unwrap_or_default();
     let ca_hash =
         digest::digest(&digest::SHA256, &spki).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Reconciled { pki: Pki::new(pairs, service_account, ca_hash), write: run.write, actions })
@@ -166,24 +166,18 @@ impl Run<'_> {
         if cert.not_before > self.now {
             return Err(PkiError::CaNotYetValid { path: path(), not_before: cert.not_before });
         }
-        // rcgen keeps one attribute of a kind: what it signed would name another issuer.
-        if !cert.plain_subject {
+        if cert.subject == EMPTY_NAME {
             return Err(PkiError::CaSubject { path: path() });
         }
         Ok(Held { cert, key })
     }
 
-    fn leaf(
-        &mut self,
-        spec: &CertSpec,
-        ca: &Parsed,
-        issuer: &Issuer<'static, KeyPair>,
-    ) -> Result<(Pair, Action), PkiError> {
+    fn leaf(&mut self, spec: &CertSpec, ca: &Held) -> Result<(Pair, Action), PkiError> {
         let action = match self.existing.get(&spec.id.cert_path()) {
             None => Action::Issued,
             Some(cert) => {
                 let key = self.existing.get(&spec.id.key_path());
-                match (self.misfit(spec, ca, cert, key.map(Vec::as_slice)), key) {
+                match (self.misfit(spec, &ca.cert, cert, key.map(Vec::as_slice)), key) {
                     (None, Some(key)) => {
                         return Ok((Pair { cert: cert.clone(), key: key.clone() }, Action::Kept));
                     }
@@ -191,14 +185,8 @@ impl Run<'_> {
                 }
             }
         };
-        let ca_path = spec.issuer.unwrap_or(spec.id).cert_path();
         let key = key::generate(&spec.id.key_path())?;
-        let cert = issue::leaf(spec, self.inputs, &key, issuer, (self.now, ca.not_after))?;
-        let pem = cert.pem().into_bytes();
-        // rcgen writes the CA's name anew; in an encoding of its own, clients would find no issuer.
-        if !Parsed::read(&spec.id.cert_path(), &pem)?.is_signed_by(ca) {
-            return Err(PkiError::CaSubject { path: ca_path });
-        }
+        let pem = issue::leaf(spec, self.inputs, &key, ca, self.now)?;
         Ok((self.keep(spec, pem, &key), action))
     }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{self, PemObject};
 use time::OffsetDateTime;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
 
 use super::{PkiError, Purpose, San};
 
@@ -26,8 +26,8 @@ pub(super) struct Parsed {
     pub(super) not_after: OffsetDateTime,
     pub(super) sans: BTreeSet<San>,
     usages: Usages,
-    /// Each relative distinguished name of the subject has one attribute, and none comes twice.
-    pub(super) plain_subject: bool,
+    /// Subject key identifier, which what it signs names as its authority.
+    pub(super) key_id: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +79,9 @@ impl Parsed {
         };
         let names =
             cert.subject_alternative_name()?.map(|s| s.value.general_names.iter().filter_map(san).collect());
-        let mut attributes = BTreeSet::new();
-        let plain_subject = cert.subject().iter_rdn().all(|rdn| {
-            rdn.iter().count() == 1 && rdn.iter().all(|a| attributes.insert(a.attr_type().to_id_string()))
+        let key_id = cert.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+            _ => None,
         });
         Ok(Self {
             subject: cert.subject().as_raw().to_vec(),
@@ -94,7 +94,7 @@ impl Parsed {
             not_after: cert.validity().not_after.to_datetime(),
             sans: names.unwrap_or_default(),
             usages,
-            plain_subject: plain_subject && !attributes.is_empty(),
+            key_id,
             der: der.clone(),
         })
     }
