@@ -149,7 +149,7 @@ fn destroyed_with_its_keys_overwritten() {
     fs::hard_link(state.path().join("pki/ca.key"), &witness).unwrap();
     // What a link points at isn't hoist's.
     let foreign = temp.path().join("foreign");
-    fs::write(&foreign, "mine").unwrap();
+    files::write(&foreign, b"mine", files::PRIVATE).unwrap();
     symlink(&foreign, state.path().join("link")).unwrap();
 
     state.destroy().unwrap();
@@ -168,7 +168,7 @@ fn lists_what_can_be_a_cluster() {
         root.cluster(&name(cluster)).write("x", b"").unwrap();
     }
     fs::create_dir(temp.path().join("clusters/Not_A_Name")).unwrap();
-    fs::write(temp.path().join("clusters/file"), "").unwrap();
+    files::write(&temp.path().join("clusters/file"), b"", files::PRIVATE).unwrap();
     assert_eq!(root.clusters().unwrap(), [name("a"), name("b")]);
 }
 

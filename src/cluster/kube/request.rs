@@ -71,10 +71,12 @@ impl Subject<'_> {
         };
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Err(_) => Err(self.unreachable(NoAnswer)),
-            Ok(Err(error)) if is_certificate_error(&error) => Err(self.other(error)),
-            Ok(Err(error @ (kube::Error::Service(_) | kube::Error::HyperError(_)))) => {
-                Err(self.unreachable(error))
+            Ok(Err(kube::Error::Service(source))) if is_certificate_error(source.as_ref()) => {
+                Err(self.other(source))
             }
+            // kube's own wrappers say nothing but what is inside.
+            Ok(Err(kube::Error::Service(source))) => Err(self.unreachable(source)),
+            Ok(Err(kube::Error::HyperError(source))) => Err(self.unreachable(source)),
             Ok(Err(error)) => Err(self.other(error)),
             Ok(Ok(answer)) => Ok(answer),
         }
