@@ -93,7 +93,16 @@ async fn apply_one(api: &dyn KubeApi, object: &Object, deadline: Duration) -> Re
 /// namespace or kind of an object Not Found until someone has made it; another writer between
 /// read and write is a Conflict.
 pub(super) fn may_succeed_later(error: &KubeError) -> bool {
-    error.is_transient() || matches!(error, KubeError::Status { code: 403 | 404 | 409, .. })
+    error.is_transient()
+        || matches!(error, KubeError::Status { code: 403 | 404 | 409, .. })
+        || is_early_service(error)
+}
+
+/// A Service that asks for an address before the API server has loaded its ranges is called
+/// invalid, though nothing is wrong with it (`ipallocator.ErrMismatchedNetwork`, `ErrNotReady`).
+fn is_early_service(error: &KubeError) -> bool {
+    const EARLY: [&str; 2] = ["the provided network does not match the current range", "allocator not ready"];
+    matches!(error, KubeError::Status { code: 422, message, .. } if EARLY.iter().any(|early| message.contains(early)))
 }
 
 #[cfg(test)]
@@ -214,6 +223,21 @@ mod tests {
         assert!(matches!(result, Err(ApplyError::Refused { .. })), "{result:?}");
         assert_eq!(api.calls("a"), 1);
         Ok(())
+    }
+
+    #[test]
+    fn a_service_before_its_range_is_loaded_is_tried_again() {
+        let refused = |message: &str| KubeError::Status {
+            operation: "create",
+            object: "Service kube-system/kube-dns".to_owned(),
+            code: 422,
+            message: message.to_owned(),
+        };
+        let early = "failed to allocate IP 10.96.0.10: the provided network does not match the current range";
+        assert!(may_succeed_later(&refused(early)));
+        assert!(!may_succeed_later(&refused(
+            "failed to allocate IP 10.96.0.10: provided IP is already allocated"
+        )));
     }
 
     #[tokio::test]
