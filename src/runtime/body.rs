@@ -19,6 +19,9 @@ const PIDS: i64 = 4096;
 /// Processes of a node, whose pods are charged to it.
 const NODE_PIDS: i64 = 32768;
 
+/// Processes of one user on the whole host, not of one container: room for many clusters.
+const PODMAN_NPROC: i64 = 16384;
+
 /// Log files are rotated, so that no component can fill the host's disk.
 const LOG_SIZE: &str = "16m";
 const LOG_FILES: &str = "2";
@@ -72,7 +75,7 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         cgroupns_mode: spec.unconfined.then_some(HostConfigCgroupnsModeEnum::PRIVATE),
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: filled(&spec.capabilities),
-        security_opt: Some(security_options(spec.unconfined)),
+        security_opt: Some(security_options(spec.unconfined, facts)),
         // Empty lists, not absent ones: absent means the engine's own masks.
         masked_paths: spec.unconfined.then(Vec::new),
         readonly_paths: spec.unconfined.then(Vec::new),
@@ -80,16 +83,13 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         readonly_rootfs: Some(spec.read_only_root),
         sysctls: (!spec.sysctls.is_empty()).then(|| spec.sysctls.clone().into_iter().collect()),
         mounts: filled(&spec.mounts.iter().filter_map(|m| mount(m, spec)).collect::<Vec<_>>()),
-        tmpfs: filled_map(tmpfs(spec, owner)),
+        tmpfs: filled_map(tmpfs(spec, owner, facts)),
         memory,
         // The sum of both: no swap on top. Without swap accounting the engine refuses or ignores it.
         memory_swap: memory.filter(|_| facts.swap_limit),
         nano_cpus: cpus.map(|wanted| most.map_or(wanted, |most| wanted.min(most))),
         pids_limit: Some(if spec.unconfined { NODE_PIDS } else { PIDS }),
-        ulimits: spec.nofile.map(|limit| {
-            let limit = signed(limit);
-            vec![ResourcesUlimits { name: Some("nofile".to_owned()), soft: Some(limit), hard: Some(limit) }]
-        }),
+        ulimits: spec.nofile.map(|limit| ulimits(limit, facts)),
         // Not `unless-stopped`: after a restart of the engine that would bring containers back in
         // any order, into a namespace without its bridge. Then `hoist up` mends the cluster. A
         // component that crashes exits with a failure and is started again within 100 ms.
@@ -102,9 +102,13 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
     }
 }
 
-fn security_options(unconfined: bool) -> Vec<String> {
-    let options: &[&str] =
-        if unconfined { &["seccomp=unconfined", "apparmor=unconfined"] } else { &["no-new-privileges"] };
+/// Podman doesn't take the lists of masked paths; it has an option of its own.
+fn security_options(unconfined: bool, facts: &Facts) -> Vec<String> {
+    let options: &[&str] = match (unconfined, facts.podman) {
+        (false, _) => &["no-new-privileges"],
+        (true, false) => &["seccomp=unconfined", "apparmor=unconfined"],
+        (true, true) => &["seccomp=unconfined", "apparmor=unconfined", "unmask=ALL"],
+    };
     options.iter().map(|option| (*option).to_owned()).collect()
 }
 
@@ -142,20 +146,36 @@ fn mount(mount: &hoist_phases::ports::Mount, spec: &ContainerSpec) -> Option<Mou
     })
 }
 
-/// World-writable like /tmp everywhere when it is one, else the user's own.
-fn tmpfs(spec: &ContainerSpec, owner: Owner) -> HashMap<String, String> {
+/// /tmp is everybody's, anything else the user's own. Podman can't give a tmpfs to a user.
+fn tmpfs(spec: &ContainerSpec, owner: Owner, facts: &Facts) -> HashMap<String, String> {
     let options = |mount: &hoist_phases::ports::Mount| {
         let MountKind::Tmpfs { bytes, exec } = mount.kind else { return None };
         let exec = if exec { "exec" } else { "noexec" };
         let shared = matches!(mount.target.as_str(), "/tmp" | "/var/tmp");
-        let access = match shared {
-            true => "mode=1777".to_owned(),
-            false => format!("mode=0755,uid={},gid={}", owner.uid, owner.gid),
+        let access = match (shared, owner.is_root()) {
+            (false, true) => "mode=0755".to_owned(),
+            (false, false) if !facts.podman => format!("mode=0755,uid={},gid={}", owner.uid, owner.gid),
+            _ => "mode=1777".to_owned(),
         };
         let size = bytes.map(|bytes| format!(",size={bytes}")).unwrap_or_default();
         Some((mount.target.clone(), format!("rw,nosuid,nodev,{exec},{access}{size}")))
     };
     spec.mounts.iter().filter_map(options).collect()
+}
+
+/// Once one limit is given, Podman sets that of processes by itself, to more than an engine without
+/// CAP_SYS_RESOURCE may.
+fn ulimits(nofile: u64, facts: &Facts) -> Vec<ResourcesUlimits> {
+    let limit = |name: &str, value: i64| ResourcesUlimits {
+        name: Some(name.to_owned()),
+        soft: Some(value),
+        hard: Some(value),
+    };
+    let mut limits = vec![limit("nofile", signed(nofile))];
+    if facts.podman {
+        limits.push(limit("nproc", PODMAN_NPROC));
+    }
+    limits
 }
 
 fn filled<T: Clone>(values: &[T]) -> Option<Vec<T>> {

@@ -29,8 +29,9 @@ pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// The user's home directory.
 pub const HOME: &str = "HOME";
 
-/// How long an engine may take to say who it is.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long an engine may take to say who it is; a busy host has been seen to need more than ten
+/// seconds.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long a single request may take until its answer begins: loading an image of a gigabyte on a
 /// slow disk is one request. What may take longer (waiting, following logs) answers at once.

@@ -1,6 +1,8 @@
 //! Commands in running containers.
 
+use std::io::ErrorKind;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::errors::Error;
@@ -9,11 +11,16 @@ use futures_util::future::{join_all, try_join_all};
 use futures_util::{Stream, TryStreamExt};
 use hoist_phases::ports::{ExecOutput, RuntimeError};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 use super::Engine;
-use super::trouble::{Refused, refused};
+use super::trouble::{Refused, io_kind, refused};
 
 const EXEC: &str = "run a command in";
+
+/// How long a command may run on after it has closed both its streams.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(25);
 
 /// What a command writes, in the order that it does.
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
@@ -105,21 +112,44 @@ impl Engine {
     ) -> Result<ExecOutput, RuntimeError> {
         let broken = |error: Error| self.failed(EXEC, name, error);
         let (stdout, stderr) = collected.map_err(broken)?;
-        let ended = self.docker.inspect_exec(id).await.map_err(broken)?;
-        let code = ended.exit_code.ok_or_else(|| refused(EXEC, name, Refused::NoAnswer))?;
+        let code = self.exit_code(name, id).await?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(ExecOutput { code, stdout: text(stdout), stderr: text(stderr) })
+    }
+
+    /// The streams may end a moment before the engine knows of the end.
+    async fn exit_code(&self, name: &str, id: &str) -> Result<i64, RuntimeError> {
+        let deadline = Instant::now() + ENDS_WITHIN;
+        loop {
+            let seen = self.docker.inspect_exec(id).await.map_err(|e| self.failed(EXEC, name, e))?;
+            match seen.exit_code {
+                Some(code) if seen.running != Some(true) => return Ok(code),
+                last if Instant::now() >= deadline => {
+                    let last = format!("running: {:?}, exit code: {last:?}", seen.running);
+                    let why = Refused::Deadline { seconds: ENDS_WITHIN.as_secs(), last };
+                    return Err(refused(EXEC, name, why));
+                }
+                _ => tokio::time::sleep(POLL).await,
+            }
+        }
     }
 }
 
 /// Both streams of a command until it ends.
 async fn collect(mut output: Output) -> Result<(Vec<u8>, Vec<u8>), Error> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    while let Some(chunk) = output.try_next().await? {
+    loop {
+        let chunk = match output.try_next().await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            // Podman hangs up when a command ends before it has read its input.
+            Err(error) if io_kind(&error) == Some(ErrorKind::ConnectionReset) => break,
+            Err(error) => return Err(error),
+        };
         match chunk {
             LogOutput::StdErr { message } => stderr.extend_from_slice(&message),
             LogOutput::StdOut { message } | LogOutput::Console { message } => {
-                stdout.extend_from_slice(&message)
+                stdout.extend_from_slice(&message);
             }
             LogOutput::StdIn { .. } => {}
         }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Engine;
 use super::trouble::{Refused, refused, status};
 
-/// How long a removal that somebody else began may take.
+/// How long a removal that somebody else began, or that can't begin yet, may take.
 const REMOVAL: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -44,15 +44,20 @@ impl Engine {
 
     pub(super) async fn remove_container(&self, name: &str) -> Result<(), RuntimeError> {
         let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        match self.docker.remove_container(name, Some(options)).await {
-            Ok(()) => Ok(()),
-            Err(error) if status(&error) == Some(404) => Ok(()),
-            Err(error)
-                if status(&error) == Some(409) && error.to_string().contains("already in progress") =>
-            {
-                self.wait_until_gone(name).await
+        let deadline = Instant::now() + REMOVAL;
+        loop {
+            match self.docker.remove_container(name, Some(options.clone())).await {
+                Ok(()) => return Ok(()),
+                Err(error) if status(&error) == Some(404) => return Ok(()),
+                Err(error) if status(&error) == Some(409) && says(&error, "already in progress") => {
+                    return self.wait_until_gone(name).await;
+                }
+                // Podman, between the end of a process and the end of cleaning up after it.
+                Err(error) if says(&error, "container state improper") && Instant::now() < deadline => {
+                    tokio::time::sleep(POLL).await;
+                }
+                Err(error) => return Err(self.failed("remove container", name, error)),
             }
-            Err(error) => Err(self.failed("remove container", name, error)),
         }
     }
 
@@ -68,4 +73,8 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+fn says(error: &Error, words: &str) -> bool {
+    error.to_string().contains(words)
 }

@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+use bollard::errors::Error;
 use bollard::models::{self, ContainerInspectResponse, ContainerStateStatusEnum, PortMap};
 use bollard::query_parameters::ListContainersOptionsBuilder;
 use futures_util::future::try_join_all;
 use hoist_phases::ports::{ContainerState, PublishedPort, RuntimeError, Status, label};
+
+use tokio::time::Instant;
 
 use super::Engine;
 use super::trouble::status;
@@ -14,9 +18,13 @@ use super::trouble::status;
 /// What the engine writes when there has been no such moment.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
+/// How long Podman may take to clean up after a process.
+const SETTLES_WITHIN: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(25);
+
 impl Engine {
     pub(super) async fn inspect_container(&self, name: &str) -> Result<Option<ContainerState>, RuntimeError> {
-        match self.docker.inspect_container(name, None).await {
+        match settled(|| self.docker.inspect_container(name, None)).await {
             Ok(found) => Ok(Some(container_state(found))),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(self.failed("inspect container", name, error)),
@@ -35,7 +43,7 @@ impl Engine {
         };
         let filters = HashMap::from([("label".to_owned(), vec![wanted])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let listed = self.docker.list_containers(Some(options)).await;
+        let listed = settled(|| self.docker.list_containers(Some(options.clone()))).await;
         let listed =
             listed.map_err(|e| self.failed("list containers of", cluster.unwrap_or("all clusters"), e))?;
         let ids: Vec<String> = listed.into_iter().filter_map(|container| container.id).collect();
@@ -43,6 +51,25 @@ impl Engine {
         let mut states: Vec<_> = states.into_iter().flatten().collect();
         states.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(states)
+    }
+}
+
+/// Asks again while a container is `stopped`: Podman's word, unknown to the client, for the moment
+/// between the end of a process and the end of cleaning up after it.
+async fn settled<T, F>(ask: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let deadline = Instant::now() + SETTLES_WITHIN;
+    loop {
+        match ask().await {
+            Err(Error::JsonDataError { message, .. })
+                if message.contains("unknown variant `stopped`") && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(POLL).await;
+            }
+            answer => return answer,
+        }
     }
 }
 

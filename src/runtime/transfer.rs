@@ -163,6 +163,13 @@ impl Engine {
         read.await.map_err(|e| self.failed("download from", &format!("{name}:{path}"), e))
     }
 
+    /// A missing file of a container that is there is no error; both are 404 to the engine.
+    async fn absent(&self, name: &str, error: RuntimeError) -> Result<Option<Vec<u8>>, RuntimeError> {
+        let missing = matches!(&error, RuntimeError::Failed { source, .. }
+            if source.downcast_ref().is_some_and(|cause| status(cause) == Some(404)));
+        if missing && self.inspect_container(name).await?.is_some() { Ok(None) } else { Err(error) }
+    }
+
     /// The content of one regular file of a container; `None` when there is no such file.
     ///
     /// # Errors
@@ -170,12 +177,7 @@ impl Engine {
     pub async fn read_file(&self, name: &str, path: &str) -> Result<Option<Vec<u8>>, RuntimeError> {
         let archive = match self.download(name, path).await {
             Ok(archive) => archive,
-            Err(RuntimeError::Failed { source, .. })
-                if source.downcast_ref().is_some_and(|e| status(e) == Some(404) && no_such_file(e)) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
+            Err(error) => return self.absent(name, error).await,
         };
         let object = format!("{name}:{path}");
         let unreadable = |source: std::io::Error| RuntimeError::Failed {
@@ -194,12 +196,6 @@ impl Engine {
         entry.read_to_end(&mut content).map_err(unreadable)?;
         Ok(Some(content))
     }
-}
-
-/// Both a missing container and a missing file are 404.
-fn no_such_file(error: &bollard::errors::Error) -> bool {
-    !error.to_string().to_ascii_lowercase().contains("no such container:")
-        || error.to_string().contains("Could not find the file")
 }
 
 fn unpackable(name: &str, error: PackError) -> RuntimeError {

@@ -69,7 +69,11 @@ pub(super) fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn Std
 }
 
 /// The kind of the first I/O error in the chain of causes.
-pub(super) fn io_kind(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+pub(super) fn io_kind(error: &Error) -> Option<ErrorKind> {
+    if let Error::IOError { err } = error {
+        // The client passes its source on as its own, so the chain leaves this one out.
+        return Some(err.kind());
+    }
     chain(error).find_map(|error| error.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
 }
 

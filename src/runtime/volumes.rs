@@ -26,10 +26,11 @@ impl Engine {
         spec: &ContainerSpec,
         owner: Owner,
     ) -> Result<Vec<String>, RuntimeError> {
+        let podman = self.facts().await?.podman;
         let labels = volume_labels(spec);
         let wanted = spec.mounts.iter().filter_map(|mount| match &mount.kind {
             MountKind::Volume(name) => Some((name, HashMap::new())),
-            MountKind::TmpfsVolume { name, bytes } => Some((name, tmpfs_options(*bytes, owner))),
+            MountKind::TmpfsVolume { name, bytes } => Some((name, tmpfs_options(*bytes, owner, podman))),
             MountKind::Anonymous | MountKind::Tmpfs { .. } => None,
         });
         let made = wanted.map(|(name, options)| self.make_volume(name, options, &labels));
@@ -102,8 +103,12 @@ impl Engine {
 }
 
 /// Options of the engine's `local` driver, which hands them to mount(2).
-fn tmpfs_options(bytes: u64, owner: Owner) -> HashMap<String, String> {
-    let own = format!("size={bytes},mode=0700,uid={},gid={}", owner.uid, owner.gid);
+///
+/// Podman takes `size` for a quota of the file system below, so it gets the size in pages; where
+/// they are larger than 4 KiB the tmpfs may hold more.
+fn tmpfs_options(bytes: u64, owner: Owner, podman: bool) -> HashMap<String, String> {
+    let size = if podman { format!("nr_blocks={}", bytes.div_ceil(4096)) } else { format!("size={bytes}") };
+    let own = format!("{size},mode=0700,uid={},gid={}", owner.uid, owner.gid);
     [("type", "tmpfs"), ("device", "tmpfs"), ("o", own.as_str())]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into()

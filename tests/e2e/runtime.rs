@@ -22,7 +22,10 @@ where
     let engine = Arc::new(Engine::connect().await.expect("a container engine"));
     let cluster = format!("hoist-e2e-{name}-{}", std::process::id());
     let outcome = tokio::spawn(test(Arc::clone(&engine), cluster.clone())).await;
-    for container in engine.list(Some(&cluster)).await.unwrap() {
+    // Sharers first: Podman keeps an owner as long as it has any.
+    let mut containers = engine.list(Some(&cluster)).await.unwrap();
+    containers.sort_by_key(|container| container.network_of.is_none());
+    for container in containers {
         engine.remove(&container.id).await.unwrap();
     }
     for volume in engine.volumes(&cluster).await.unwrap() {
