@@ -22,6 +22,8 @@ pub enum ManifestError {
     },
     #[error("{origin}: {place}: {field} {problem}")]
     Field { origin: String, place: Place, field: &'static str, problem: &'static str },
+    #[error("{0}: holds no object")]
+    Empty(String),
     #[error("{origin}: no {kind} named {name}")]
     Absent { origin: String, kind: &'static str, name: String },
     #[error("{origin}: {kind} {name} doesn't fit its type")]
@@ -71,7 +73,7 @@ impl Manifest {
     /// Reads all documents. Empty ones are skipped and Lists taken apart, as kubectl does.
     ///
     /// # Errors
-    /// When the text isn't YAML, or a document lacks what every Kubernetes object has.
+    /// When the text isn't YAML, holds nothing, or a document lacks what every Kubernetes object has.
     pub fn parse(origin: &str, yaml: &str) -> Result<Self, ManifestError> {
         let parsed: Vec<Spanned<Value>> = serde_saphyr::from_multiple(yaml)
             .map_err(|source| ManifestError::Yaml { origin: origin.to_owned(), source: Box::new(source) })?;
@@ -86,11 +88,10 @@ impl Manifest {
                 |(field, problem)| ManifestError::Field { origin: origin(), place: *place, field, problem };
             check(document).map_err(field)?;
         }
+        if documents.is_empty() {
+            return Err(ManifestError::Empty(origin.to_owned()));
+        }
         Ok(Self { origin: origin.to_owned(), documents })
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.documents.is_empty()
     }
 
     /// Changes the object of this type and name.
@@ -223,7 +224,7 @@ mod tests {
         let objects = Manifest::parse("test.yaml", TWO)?.objects()?;
         let names: Vec<_> = objects.iter().map(|o| o.reference().to_string()).collect();
         assert_eq!(names, ["ConfigMap a", "Service c/b", "Service d"]);
-        assert!(Manifest::parse("test.yaml", "# nothing at all\n")?.is_empty());
+        assert_eq!(error("# nothing at all\n"), "test.yaml: holds no object");
         Ok(())
     }
 

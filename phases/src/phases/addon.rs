@@ -60,4 +60,35 @@ pub(crate) mod testing {
         let found = objects.iter().find(|o| o.reference().kind == kind && o.reference().name == name);
         found.map_or(&NOTHING, Object::value)
     }
+
+    /// A field that its type doesn't know would be dropped without a word once the object is changed.
+    #[test]
+    fn manifests_hold_nothing_unknown() -> Result<(), Box<dyn std::error::Error>> {
+        use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, rbac::v1 as rbac};
+        use serde_json::{from_value, to_value};
+
+        let spec = spec()?;
+        let mut objects = crate::phases::bootstrap_rbac::roles()?;
+        objects.extend(crate::phases::kube_proxy::objects(&spec)?);
+        objects.extend(crate::phases::coredns::objects(&spec)?);
+        objects.extend(crate::phases::cni::kube_router(&spec, 1500)?);
+        for object in &objects {
+            let value = object.value().clone();
+            let typed = match object.reference().kind.as_str() {
+                "ClusterRole" => to_value(from_value::<rbac::ClusterRole>(value)?)?,
+                "ClusterRoleBinding" => to_value(from_value::<rbac::ClusterRoleBinding>(value)?)?,
+                "ConfigMap" => to_value(from_value::<core::ConfigMap>(value)?)?,
+                "DaemonSet" => to_value(from_value::<apps::DaemonSet>(value)?)?,
+                "Deployment" => to_value(from_value::<apps::Deployment>(value)?)?,
+                "PodDisruptionBudget" => to_value(from_value::<policy::PodDisruptionBudget>(value)?)?,
+                "Role" => to_value(from_value::<rbac::Role>(value)?)?,
+                "RoleBinding" => to_value(from_value::<rbac::RoleBinding>(value)?)?,
+                "Service" => to_value(from_value::<core::Service>(value)?)?,
+                "ServiceAccount" => to_value(from_value::<core::ServiceAccount>(value)?)?,
+                other => return Err(format!("{other}: no type for it in this test").into()),
+            };
+            assert_eq!(&typed, object.value(), "{}", object.reference());
+        }
+        Ok(())
+    }
 }

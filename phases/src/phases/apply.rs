@@ -118,11 +118,12 @@ mod tests {
 
     type Check = Result<(), Box<dyn std::error::Error>>;
     type Answer = Result<Applied, KubeError>;
+    type Script = VecDeque<fn() -> Answer>;
 
     /// A fake API server: answers each object with what was prepared for it, the last one for ever.
     #[derive(Default)]
     struct FakeApi {
-        answers: Mutex<BTreeMap<String, VecDeque<fn() -> Answer>>>,
+        answers: Mutex<BTreeMap<String, Script>>,
         calls: Mutex<BTreeMap<String, usize>>,
     }
 
