@@ -57,6 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "fixtures in a directory of the test's own")]
     fn the_index_of_an_archive_names_its_images() -> Result<(), Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("set.tar");

@@ -1,6 +1,6 @@
 //! The Debian root file system below all images that need more than one static binary.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use tokio::process::Command;
@@ -80,8 +80,7 @@ fn slim(root: &Path, mirrors: &Mirrors) -> Result<(), ImageError> {
     let list = root.join("etc/apt/sources.list");
     let written = std::fs::read_to_string(&list).unwrap_or_default();
     if let Some(main) = apt::first_uri(&written) {
-        std::fs::write(&list, mirrors.sources_list(SUITE, &main))
-            .map_err(ImageError::file("write", &list))?;
+        crate::files::write(&list, mirrors.sources_list(SUITE, &main).as_bytes(), 0o644)?;
     }
     for directory in [
         "usr/share/man",
@@ -117,7 +116,7 @@ fn remove(path: &Path) -> Result<(), ImageError> {
 }
 
 /// Entries of a directory; none where it is no directory (links of one package's docs to another's).
-fn entries(directory: &Path) -> Result<Vec<std::path::PathBuf>, ImageError> {
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, ImageError> {
     if !directory.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Ok(Vec::new());
     }

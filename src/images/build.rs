@@ -2,7 +2,7 @@
 //! them, in the order that the table's parents and preloads give.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -155,7 +155,11 @@ impl Run<'_> {
     }
 
     /// Writes a context: hundreds of megabytes, so not on a thread that serves the engine's connections.
-    async fn pack(&self, path: std::path::PathBuf, entries: Vec<Entry>) -> Result<(), ImageError> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "streamed, too large for memory, and removed within the run"
+    )]
+    async fn pack(&self, path: PathBuf, entries: Vec<Entry>) -> Result<(), ImageError> {
         let at = path.clone();
         let packed = tokio::task::spawn_blocking(move || {
             let file = std::fs::File::create(&at)?;

@@ -142,7 +142,7 @@ pub(crate) async fn build(
             reference: request.reference.to_owned(),
             step: step.clone(),
             log: tail.text(),
-            source,
+            source: Box::new(source),
         })?;
         let Some(line) = answer.stream else { continue };
         if line.starts_with("Step ") {

@@ -46,8 +46,9 @@ pub enum ImageError {
         reference: String,
         step: String,
         log: String,
+        // Boxed: every result of this module would be as large as this variant.
         #[source]
-        source: EngineError,
+        source: Box<EngineError>,
     },
 
     #[error("import root file system as {reference}")]
@@ -78,6 +79,9 @@ pub enum ImageError {
         #[source]
         source: io::Error,
     },
+
+    #[error(transparent)]
+    Write(#[from] crate::files::FileError),
 
     #[error("start `{program}`, which is needed to {purpose}")]
     Program {

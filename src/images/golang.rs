@@ -122,8 +122,7 @@ pub(crate) async fn build(
         reporter.step(SUBJECT, format!("go build of {}", spec.name));
         let source = work.scratch(spec.name);
         std::fs::create_dir_all(&source).map_err(ImageError::file("create", &source))?;
-        let path = source.join(file.path);
-        std::fs::write(&path, file.content).map_err(ImageError::file("write", &path))?;
+        crate::files::write(&source.join(file.path), file.content.as_bytes(), 0o644)?;
         let mut go = go_build(&request, "-s -w", &source);
         go.arg("-o").arg("program").arg(file.path);
         compile(go, reporter).await?;
@@ -152,7 +151,12 @@ async fn compile(go: Command, reporter: Reporter<'_>) -> Result<(), ImageError> 
         |_| {
             packages.fetch_add(1, Ordering::Relaxed);
         },
-        || reporter.step(SUBJECT, format!("compiling and linking, {} packages compiled", packages.load(Ordering::Relaxed))),
+        || {
+            reporter.step(
+                SUBJECT,
+                format!("compiling and linking, {} packages compiled", packages.load(Ordering::Relaxed)),
+            )
+        },
     )
     .await
 }

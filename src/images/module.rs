@@ -15,6 +15,7 @@ use super::progress::Reporter;
 use super::release::Release;
 use super::table::{GoModule, IMAGES, Program};
 use super::work::WorkDir;
+use crate::files;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
@@ -35,8 +36,8 @@ pub(crate) async fn prepare(
         let directory = work.scratch(&format!("module-{module:?}"));
         std::fs::create_dir_all(&directory).map_err(ImageError::file("create", &directory))?;
         let (go_mod, go_sum) = release.module_files(module);
-        write(&directory.join("go.mod"), go_mod)?;
-        write(&directory.join("go.sum"), go_sum)?;
+        files::write(&directory.join("go.mod"), go_mod.as_bytes(), 0o644)?;
+        files::write(&directory.join("go.sum"), go_sum.as_bytes(), 0o644)?;
         return Ok(directory);
     }
     let directory = work.kept(&format!("module/{version}"))?;
@@ -51,7 +52,8 @@ pub(crate) async fn prepare(
     // With a go.sum in place, an earlier run has resolved everything.
     if !directory.join("go.sum").exists() {
         let upstream = download(&directory, version).await?;
-        write(&directory.join("go.mod"), &generate(version, release, &upstream))?;
+        let text = generate(version, release, &upstream);
+        files::write(&directory.join("go.mod"), text.as_bytes(), 0o644)?;
     }
     Ok(directory)
 }
@@ -142,10 +144,6 @@ fn module_of(release: &Release, package: &str) -> Option<(&'static str, &'static
             package.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
         .max_by_key(|(module, _)| module.len())
-}
-
-fn write(path: &Path, content: &str) -> Result<(), ImageError> {
-    std::fs::write(path, content).map_err(ImageError::file("write", path))
 }
 
 #[cfg(test)]
