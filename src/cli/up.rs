@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hoist_phases::engine::{Events, PhaseFailure, Plan, run as run_plan};
 use hoist_phases::events::Event;
-use hoist_phases::phases::{Context, Outputs, PHASES};
+use hoist_phases::phases::{Context, Outputs, PHASES, PhaseId};
 use hoist_phases::ports::Ports;
 use hoist_phases::spec::ClusterSpec;
 use tokio::sync::mpsc::unbounded_channel;
@@ -40,8 +40,8 @@ pub enum UpError {
     NotReady(#[from] ReadyError),
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
-    #[error("not done within {} s; still under way: {running}", timeout.as_secs())]
-    Timeout { timeout: Duration, running: String },
+    #[error("not done within {} s; still under way: {}", timeout.as_secs(), names(.running))]
+    Timeout { timeout: Duration, running: Vec<PhaseId> },
     #[error("the cluster's kubeconfig")]
     Kubeconfig(#[source] BoxError),
 }
@@ -125,7 +125,25 @@ async fn bring_up(
     drop(context);
     let times = tokio::time::timeout(DISPLAY_END, display).await;
     let times = times.ok().and_then(Result::ok).unwrap_or_default();
-    result.map(|()| times)
+    match result {
+        Ok(()) => Ok(times),
+        Err(error) => Err(with_running(error, times.running)),
+    }
+}
+
+/// Only the display has seen what was still under way.
+fn with_running(error: BoxError, phases: Vec<PhaseId>) -> BoxError {
+    match error.downcast::<UpError>() {
+        Ok(error) => match *error {
+            UpError::Timeout { timeout, .. } => UpError::Timeout { timeout, running: phases }.into(),
+            other => other.into(),
+        },
+        Err(other) => other,
+    }
+}
+
+fn names(phases: &[PhaseId]) -> String {
+    phases.iter().map(|phase| phase.name()).collect::<Vec<_>>().join(", ")
 }
 
 async fn phases_and_levels(
@@ -138,10 +156,7 @@ async fn phases_and_levels(
     let (finished, phases_end) = tokio::sync::watch::channel(false);
     let phases = async {
         let result = tokio::time::timeout(settings.timeout, run_plan(plan, context)).await;
-        let result = result.map_err(|_| UpError::Timeout {
-            timeout: settings.timeout,
-            running: "phases, see above".to_owned(),
-        });
+        let result = result.map_err(|_| UpError::Timeout { timeout: settings.timeout, running: Vec::new() });
         result?.map_err(UpError::Phase)?;
         finished.send_replace(true);
         Ok(())

@@ -210,11 +210,7 @@ fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {
 fn phase(field: &str, name: &str) -> Result<PhaseId, Problem> {
     PhaseId::ALL.iter().copied().find(|id| id.name() == name).ok_or_else(|| {
         let names: Vec<_> = PhaseId::ALL.iter().map(|id| id.name()).collect();
-        Problem::new(
-            "skipPhases",
-            format_args!("{name:?}"),
-            format_args!("must be one of {}", names.join(", ")),
-        )
+        Problem::new(field, format_args!("{name:?}"), format_args!("must be one of {}", names.join(", ")))
     })
 }
 

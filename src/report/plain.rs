@@ -10,8 +10,10 @@ pub(super) fn line(event: &Event) -> Option<String> {
         Event::Finished { phase, outcome, elapsed_ms, .. } => {
             Some(format!("{phase:<16}  {:<9}  {:>7}{}", word(outcome), seconds(*elapsed_ms), detail(outcome)))
         }
+        // The whole error follows once, when everything has stopped.
         Event::Failed { phase, error, elapsed_ms, .. } => {
-            Some(format!("{phase:<16}  {:<9}  {:>7}  {error}", "failed", seconds(*elapsed_ms)))
+            let first = error.lines().next().unwrap_or_default();
+            Some(format!("{phase:<16}  {:<9}  {:>7}  {first}", "failed", seconds(*elapsed_ms)))
         }
         Event::Ready { level, at_ms } => {
             Some(format!("{:<16}  {:<9}  {:>7}", level_name(level), "reached", seconds(*at_ms)))

@@ -22,10 +22,20 @@ pub struct Times {
     pub phases: Vec<PhaseTime>,
     /// Readiness levels and the moment each was reached, in milliseconds.
     pub levels: Vec<(String, u64)>,
+    /// Phases that have begun and not ended.
+    #[serde(skip)]
+    pub running: Vec<PhaseId>,
 }
 
 impl Times {
     pub fn note(&mut self, event: &Event) {
+        match event {
+            Event::Started { phase, .. } => self.running.push(*phase),
+            Event::Finished { phase, .. } | Event::Failed { phase, .. } => {
+                self.running.retain(|id| id != phase)
+            }
+            Event::Plan { .. } | Event::Step { .. } | Event::Ready { .. } => {}
+        }
         match event {
             Event::Finished { phase, outcome, at_ms, elapsed_ms } => self.phases.push(PhaseTime {
                 phase: *phase,

@@ -269,3 +269,15 @@ async fn a_manifest_of_the_users_is_read_from_beside_the_file() {
     let (file, name) = hoist::config::begin(&Default::default(), &args).unwrap();
     assert_eq!(hoist::config::finish(args, file, name, None).await.unwrap().spec.cni, Cni::None);
 }
+
+#[test]
+fn the_example_of_the_documentation_works_and_names_every_field() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md")).unwrap();
+    let yaml = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let file = parse_file(Path::new("docs/configuration.md"), yaml).unwrap();
+    assert_eq!(settings(flags(&[]), Some(file), base(), None).unwrap().wait, Level::Nodes);
+    for (flag, ..) in PAIRS {
+        assert!(yaml.contains(&format!("--{flag}")), "--{flag} is missing from the example");
+    }
+}
