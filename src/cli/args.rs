@@ -256,6 +256,9 @@ pub enum NodeCommand {
         /// How many
         #[arg(default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
         count: u32,
+        /// Only start the machines; `kubeadm join` is typed by hand, or left to the next `up`
+        #[arg(long)]
+        no_join: bool,
     },
     /// Drain, remove and forget nodes
     Remove {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hoist_phases::phases::PhaseId;
 use hoist_phases::phases::containers::node_name;
 use hoist_phases::phases::machines;
 use hoist_phases::ports::{KubeApi, KubeConnect as _, Store as _};
@@ -16,6 +17,7 @@ use super::args::{Format, Global, JoinCommandArgs, NodeCommand};
 use super::session::{self, Session};
 use super::{status, up};
 use crate::cluster::kube::Connector;
+use crate::cluster::ready::Level;
 use crate::config;
 use crate::error::BoxError;
 use crate::nodes::drain::{drain, node_ref};
@@ -43,7 +45,7 @@ pub enum NodeCommandError {
 pub(super) async fn run(global: &Global, command: NodeCommand) -> Result<(), BoxError> {
     match command {
         NodeCommand::List(output) => list(global, output.output).await,
-        NodeCommand::Add { count } => add(global, count).await,
+        NodeCommand::Add { count, no_join } => add(global, count, no_join).await,
         NodeCommand::Remove { names } => remove(global, &names).await,
         NodeCommand::Load { images } => load_images(global, &images).await,
     }
@@ -57,7 +59,7 @@ async fn list(global: &Global, format: Format) -> Result<(), BoxError> {
 }
 
 /// The same as `up` with more nodes: everything that is there stays as it is.
-async fn add(global: &Global, count: u32) -> Result<(), BoxError> {
+async fn add(global: &Global, count: u32, no_join: bool) -> Result<(), BoxError> {
     let session = Session::new(global)?;
     let _lock = session.state.lock()?;
     let present = session.spec()?;
@@ -71,7 +73,11 @@ async fn add(global: &Global, count: u32) -> Result<(), BoxError> {
         wanted.nodes.push(NodeSpec::new(*number, NodeKind::Container)?);
     }
     wanted.nodes.sort_by_key(NodeSpec::number);
-    let settings = config::settings(Default::default(), None, wanted, None)?;
+    let mut settings = config::settings(Default::default(), None, wanted, None)?;
+    if no_join {
+        settings.skip.push(PhaseId::Nodes);
+        settings.wait = Level::Api;
+    }
     let engine = session::engine().await?;
     up::apply(global, &session, &engine, settings, Some(&present)).await
 }
