@@ -31,8 +31,11 @@ initrd=/tmp/initrd
 mkdir -p "$initrd/bin" "$initrd/dev" "$initrd/modules" "$initrd/root"
 cp /bin/busybox "$initrd/bin/"
 cp /tmp/init "$initrd/init"
-chmod 0755 "$initrd/init"
-for module in virtio_blk qemu_fw_cfg failover net_failover virtio_net; do
+mkdir -p /guest/usr/lib/hoist
+cp /bin/busybox /guest/usr/lib/hoist/
+printf '#!/bin/busybox sh\necho hoist-probe\n/bin/busybox reboot -f\n' >"$initrd/probe"
+chmod 0755 "$initrd/init" "$initrd/probe"
+for module in virtio_blk qemu_fw_cfg failover net_failover virtio_net llc stp bridge br_netfilter overlay; do
     path=$(find "/guest/usr/lib/modules/$version" -name "$module.ko")
     [ -n "$path" ] || { echo "no module $module" >&2; exit 1; }
     cp "$path" "$initrd/modules/"
