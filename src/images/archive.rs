@@ -72,7 +72,7 @@ mod tests {
         builder.into_inner()?;
         std::fs::write(directory.path().join("notes.txt"), "")?;
 
-        assert_eq!(in_directory(directory.path())?, [path.clone()]);
+        assert_eq!(in_directory(directory.path())?, std::slice::from_ref(&path));
         assert_eq!(references(&path)?, ["localhost/hoist/etcd:v1.36.3"]);
         Ok(())
     }
