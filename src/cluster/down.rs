@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use hoist_phases::phases::machines;
@@ -101,16 +102,25 @@ impl Snapshot {
     }
 }
 
+/// How long what can't be removed is tried again. An `up` that was killed may have left the engine
+/// making a container, whose volumes are in use before it shows up itself; filling those of a
+/// node takes some seconds.
+pub const SETTLE: Duration = Duration::from_secs(20);
+
+/// Between two tries.
+const POLL: Duration = Duration::from_millis(50);
+
 /// Removes everything of a cluster. Nothing there is no error.
 ///
 /// # Errors
 /// When the engine can't tell what there is; single things that can't be removed are in the
 /// [`Removal`].
 pub async fn down(runtime: &dyn Runtime, state: &StateDir) -> Result<Removal, RuntimeError> {
-    down_since(runtime, state, &Snapshot::default()).await
+    down_since(runtime, state, &Snapshot::default(), SETTLE).await
 }
 
-/// Removes what came into being since a snapshot was taken: what a failed `up` made.
+/// Removes what came into being since a snapshot was taken: what a failed `up` made. Looks again
+/// until nothing is left, or what is left could not be removed for as long as `settle`.
 ///
 /// # Errors
 /// As [`down`].
@@ -118,8 +128,30 @@ pub async fn down_since(
     runtime: &dyn Runtime,
     state: &StateDir,
     before: &Snapshot,
+    settle: Duration,
 ) -> Result<Removal, RuntimeError> {
-    let cluster = state.cluster().as_str();
+    let begin = Instant::now();
+    let mut removed = Vec::new();
+    let failed = loop {
+        let sweep = sweep(runtime, state.cluster().as_str(), before).await?;
+        let nothing_left = sweep.removed.is_empty() && sweep.failed.is_empty();
+        removed.extend(sweep.removed);
+        if nothing_left || (!sweep.failed.is_empty() && begin.elapsed() >= settle) {
+            break sweep.failed;
+        }
+        if !sweep.failed.is_empty() {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    let mut removal = Removal { removed, failed };
+    if state.exists() && !before.state {
+        removal.note(Thing::StateDirectory(state.path().display().to_string()), state.destroy());
+    }
+    Ok(removal)
+}
+
+/// Removes what there is at this moment.
+async fn sweep(runtime: &dyn Runtime, cluster: &str, before: &Snapshot) -> Result<Removal, RuntimeError> {
     let mut removal = Removal::default();
     let mut containers = runtime.list(Some(cluster)).await?;
     containers.retain(|container| !before.containers.contains(&container.name));
@@ -138,10 +170,6 @@ pub async fn down_since(
     let results = join_all(volumes.iter().map(|volume| runtime.remove_volume(volume))).await;
     for (volume, result) in volumes.iter().zip(results) {
         removal.note(Thing::Volume(volume.clone()), result);
-    }
-
-    if state.exists() && !before.state {
-        removal.note(Thing::StateDirectory(state.path().display().to_string()), state.destroy());
     }
     Ok(removal)
 }

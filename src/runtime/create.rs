@@ -1,5 +1,7 @@
 //! Making a container with all that belongs to it. What fails half-way is taken back.
 
+use std::sync::Arc;
+
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 use hoist_phases::ports::{ContainerSpec, MountKind, Network, RuntimeError};
 
@@ -12,7 +14,23 @@ use super::trouble::{Refused, refused, status};
 const CREATE: &str = "create container";
 
 impl Engine {
-    pub(super) async fn create_container(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
+    /// An engine goes on with a creation whose caller has gone away: a run that is interrupted
+    /// would look for what it has made before it is there. So the creation goes on here as well,
+    /// and listing waits for it.
+    pub(super) async fn create_to_the_end(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
+        let under_way = Arc::clone(&self.creations).read_owned().await;
+        let (engine, spec, name) = (self.clone(), spec.clone(), spec.name.clone());
+        let creation = tokio::spawn(async move {
+            let created = engine.create_container(&spec).await;
+            drop(under_way);
+            created
+        });
+        creation.await.unwrap_or_else(|error| {
+            Err(RuntimeError::Failed { operation: CREATE, object: name, source: error.into() })
+        })
+    }
+
+    async fn create_container(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
         let owner = Owner::of(spec.user.as_deref()).map_err(|why| refused(CREATE, &spec.name, why))?;
         // Before anything is made: files that have no place.
         let uploads = self.uploads(&Place::of(spec), &spec.files, owner)?;

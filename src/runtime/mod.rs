@@ -18,10 +18,12 @@ mod transfer;
 mod trouble;
 mod volumes;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bollard::Docker;
 use hoist_phases::ports::{ContainerSpec, ContainerState, EngineInfo, ExecOutput, Runtime, RuntimeError};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 pub use connect::{ConnectError, Endpoint};
 pub use logs::{LogLine, Stream};
@@ -30,17 +32,19 @@ pub use stats::Stats;
 use info::Facts;
 
 /// A container engine that has answered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Engine {
     docker: Docker,
     endpoint: Endpoint,
     /// What the engine's host can do: asked for once, by the first call that needs it.
-    facts: OnceCell<Facts>,
+    facts: Arc<OnceCell<Facts>>,
+    /// Held, for reading, by each creation under way.
+    creations: Arc<RwLock<()>>,
 }
 
 impl Engine {
     fn new(docker: Docker, endpoint: Endpoint) -> Self {
-        Self { docker, endpoint, facts: OnceCell::new() }
+        Self { docker, endpoint, facts: Arc::default(), creations: Arc::default() }
     }
 
     /// The client underneath, for what isn't about containers: building, loading and pulling images.
@@ -65,7 +69,7 @@ impl Runtime for Engine {
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
-        self.create_container(spec).await
+        self.create_to_the_end(spec).await
     }
 
     async fn start(&self, name: &str) -> Result<(), RuntimeError> {
@@ -85,6 +89,7 @@ impl Runtime for Engine {
     }
 
     async fn list(&self, cluster: Option<&str>) -> Result<Vec<ContainerState>, RuntimeError> {
+        drop(self.creations.write().await);
         self.list_containers(cluster).await
     }
 

@@ -1,6 +1,8 @@
 //! Taking clusters down, over a fake engine.
 
-use hoist::cluster::down::{Snapshot, Thing, down, down_since};
+use std::time::Duration;
+
+use hoist::cluster::down::{SETTLE, Snapshot, Thing, down, down_since};
 use hoist::store::{StateDir, StateRoot};
 use hoist_phases::ports::{Network, Runtime as _, Store as _};
 use hoist_phases::spec::ClusterName;
@@ -66,7 +68,9 @@ async fn one_stubborn_container_stops_nothing_else() {
     engine.fail("remove", "hoist-one-etcd", "device or resource busy");
     engine.fail("remove_volume", "hoist-one-etcd-data", "volume is in use");
 
-    let error = down(&engine, &state).await.unwrap().into_result().unwrap_err().to_string();
+    let nothing = Snapshot::default();
+    let once = down_since(&engine, &state, &nothing, Duration::ZERO).await.unwrap();
+    let error = once.into_result().unwrap_err().to_string();
     assert!(
         error.contains("container hoist-one-etcd: remove hoist-one-etcd: device or resource busy"),
         "{error}"
@@ -99,7 +103,7 @@ async fn a_failed_run_takes_back_only_what_it_made() {
     assert!(!before.is_empty());
 
     engine.run("one", "node", "hoist-one-node02", Network::None).await;
-    let removed = down_since(&engine, &state, &before).await.unwrap().into_result().unwrap();
+    let removed = down_since(&engine, &state, &before, SETTLE).await.unwrap().into_result().unwrap();
     let [container, volume] = ["hoist-one-node02", "hoist-one-node02-data"].map(str::to_owned);
     assert_eq!(removed, [Thing::Container(container), Thing::Volume(volume)]);
     assert!(state.exists(), "the state directory was there before");
@@ -114,6 +118,6 @@ async fn a_failed_first_run_leaves_nothing() {
     assert!(before.is_empty());
     state.write("pki/ca.key", b"key").unwrap();
     cluster(&engine, "one").await;
-    down_since(&engine, &state, &before).await.unwrap().into_result().unwrap();
+    down_since(&engine, &state, &before, SETTLE).await.unwrap().into_result().unwrap();
     assert!(engine.names().is_empty() && !state.exists());
 }
