@@ -1,0 +1,196 @@
+//! What the containers of the control plane may do, hold and show.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::support::{Hoist, archive_files, calm, containers, inspect, processes_in, state};
+
+const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+#[test]
+fn components_are_as_tight_as_can_be() {
+    let (shared, _calm) = calm();
+    for component in COMPONENTS.into_iter().chain(["owner", "dnsmasq"]) {
+        let all = inspect(&format!("hoist-{}-{component}", shared.hoist.name));
+        let host = &all["HostConfig"];
+        assert_ne!(host["Privileged"], true, "{component}");
+        assert_eq!(host["CapDrop"], json!(["ALL"]), "{component}");
+        assert_eq!(host["ReadonlyRootfs"], true, "{component}");
+        // No path of the host in any of them.
+        assert!(host["Binds"].as_array().is_none_or(Vec::is_empty), "{component}: {}", host["Binds"]);
+        let mounts = all["Mounts"].as_array().expect("a list");
+        assert!(mounts.iter().all(|mount| mount["Type"] != "bind"), "{component}: {mounts:?}");
+        assert!(host["Memory"].as_i64().is_some_and(|limit| limit > 0), "{component}");
+        assert!(host["NanoCpus"].as_i64().is_some_and(|limit| limit > 0), "{component}");
+        let options = host["SecurityOpt"].to_string();
+        assert!(options.contains("no-new-privileges") && !options.contains("unconfined"), "{component}");
+        let kept = host["CapAdd"].as_array().map_or(0, Vec::len);
+        if component == "dnsmasq" {
+            // It lays out the namespace; dnsmasq itself gives root up.
+            assert!(kept > 0, "{host}");
+        } else {
+            assert_eq!(kept, 0, "{component}: {}", host["CapAdd"]);
+            assert_eq!(all["Config"]["User"], "65532:65532", "{component}");
+        }
+    }
+}
+
+#[test]
+fn dnsmasq_gives_root_up() {
+    let (shared, _calm) = calm();
+    let dnsmasq = format!("hoist-{}-dnsmasq", shared.hoist.name);
+    let status = crate::support::exec(&dnsmasq, &["cat", "/proc/1/status"]).stdout;
+    let field =
+        |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert_eq!(field("Name:"), "Name:\tdnsmasq");
+    assert!(!field("Uid:").split_whitespace().skip(1).any(|id| id == "0"), "{}", field("Uid:"));
+}
+
+#[test]
+fn components_hold_only_the_keys_they_use() {
+    let (shared, _calm) = calm();
+    let client = |name: &str| [format!("pki/{name}.crt"), format!("pki/{name}.key")];
+    let mut api: Vec<String> =
+        ["apiserver", "apiserver-etcd-client", "apiserver-kubelet-client", "front-proxy-client"]
+            .iter()
+            .flat_map(|name| client(name))
+            .collect();
+    api.extend(
+        ["ca.crt", "etcd/ca.crt", "front-proxy-ca.crt", "sa.key", "sa.pub"].map(|name| format!("pki/{name}")),
+    );
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let wanted: BTreeMap<&str, Vec<String>> = [
+        ("etcd", owned(&["pki/etcd/ca.crt", "pki/etcd/server.crt", "pki/etcd/server.key"])),
+        ("kube-apiserver", api),
+        (
+            "kube-controller-manager",
+            owned(&[
+                "controller-manager.conf",
+                "pki/ca.crt",
+                "pki/ca.key",
+                "pki/front-proxy-ca.crt",
+                "pki/sa.key",
+            ]),
+        ),
+        ("kube-scheduler", owned(&["scheduler.conf"])),
+    ]
+    .into();
+    for (component, mut wanted) in wanted {
+        let found = archive_files(&format!("hoist-{}-{component}", shared.hoist.name), "/etc/kubernetes");
+        let names: Vec<_> =
+            found.iter().map(|(path, _)| path.trim_start_matches("kubernetes/").to_owned()).collect();
+        wanted.sort();
+        assert_eq!(names, wanted, "{component}");
+        for (path, mode) in
+            found.iter().filter(|(path, _)| !path.ends_with(".crt") && !path.ends_with(".pub"))
+        {
+            assert_eq!(*mode, 0o600, "{component}: {path}");
+        }
+    }
+}
+
+#[test]
+fn one_port_is_published_on_loopback() {
+    let (shared, _calm) = calm();
+    for container in containers(&shared.hoist.name) {
+        let published = state(&container.name).expect("it runs").published;
+        if container.name.ends_with("-owner") {
+            assert_eq!(published.len(), 1, "{published:?}");
+            assert!(published[0].container == 6443 && published[0].host.ip().is_loopback(), "{published:?}");
+        } else {
+            assert!(published.is_empty(), "{}: {published:?}", container.name);
+        }
+    }
+}
+
+/// The shared cluster was made with all proxy variables set to a proxy that answers nobody.
+#[test]
+fn kubeadm_687_no_proxy_variable_reaches_a_component() {
+    let (shared, _calm) = calm();
+    for container in containers(&shared.hoist.name) {
+        let env = inspect(&container.name)["Config"]["Env"].to_string().to_lowercase();
+        assert!(!env.contains("proxy="), "{}: {env}", container.name);
+    }
+}
+
+/// What nobody but its owner may see: the token's secret half and the private keys, by name.
+pub(crate) fn secrets(hoist: &Hoist) -> Vec<(String, String)> {
+    let spec = std::fs::read_to_string(hoist.state().join("cluster.json")).expect("the recorded settings");
+    let spec: Value = serde_json::from_str(&spec).expect("JSON");
+    let (_, secret) = spec["token"].as_str().and_then(|token| token.split_once('.')).expect("a token");
+    let mut secrets = vec![("token".to_owned(), secret.to_owned())];
+    let mut directories = vec![hoist.state().join("pki")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(&directory).expect("the state directory").filter_map(Result::ok) {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "key") {
+                let pem = std::fs::read_to_string(&path).expect("a key");
+                // The first line of a key says only what kind it is.
+                let line = pem.lines().nth(2).expect("a key of several lines").to_owned();
+                assert!(line.len() > 20, "{}", path.display());
+                secrets.push((path.display().to_string(), line));
+            }
+        }
+    }
+    assert!(secrets.len() > 5, "keys were found: {}", secrets.len());
+    secrets
+}
+
+#[test]
+fn secrets_show_up_nowhere() {
+    let (shared, _calm) = calm();
+    let secrets = secrets(&shared.hoist);
+    let mut places: Vec<(String, String)> = vec![
+        ("stdout of up -vv".to_owned(), shared.up.stdout.clone()),
+        ("stderr of up -vv".to_owned(), shared.up.stderr.clone()),
+    ];
+    for container in containers(&shared.hoist.name) {
+        places.push((format!("inspect {}", container.name), inspect(&container.name).to_string()));
+        places.push((format!("logs {}", container.name), logs(&container.name)));
+    }
+    let ids = containers(&shared.hoist.name).into_iter().map(|container| container.id).collect();
+    for process in processes_in(&ids) {
+        for file in ["cmdline", "environ"] {
+            let bytes = std::fs::read(process.join(file)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            places.push((process.join(file).display().to_string(), text));
+        }
+    }
+    // The logs hold something, or this would prove nothing.
+    assert!(places.iter().any(|(_, text)| text.contains("kube-apiserver")));
+    for (place, text) in &places {
+        for (name, secret) in &secrets {
+            assert!(!text.contains(secret.as_str()), "{name} is in {place}");
+        }
+    }
+}
+
+fn logs(name: &str) -> String {
+    use hoist_phases::ports::Runtime as _;
+    crate::support::block(crate::support::engine().logs(name, 100_000)).expect("the engine has its log")
+}
+
+#[test]
+fn files_of_the_state_directory_are_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (shared, _calm) = calm();
+    let mut seen = 0;
+    let mut directories = vec![shared.hoist.home().join("state/hoist")];
+    while let Some(directory) = directories.pop() {
+        let mode = std::fs::metadata(&directory).expect("a directory").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o700, "{}", directory.display());
+        for entry in std::fs::read_dir(&directory).expect("a directory").filter_map(Result::ok) {
+            if entry.path().is_dir() {
+                directories.push(entry.path());
+                continue;
+            }
+            let mode = entry.metadata().expect("a file").permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{}", entry.path().display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} files seen");
+}

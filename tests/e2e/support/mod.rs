@@ -1,0 +1,27 @@
+//! What the end-to-end tests share: the program as a child process, the engine, one cluster for
+//! all checks that leave it as it was, and waits with a deadline.
+
+mod engine;
+mod hoist;
+mod shared;
+mod wait;
+mod workload;
+
+pub(crate) use engine::{
+    Traces, archive_files, block, containers, engine, exec, inspect, pid, processes_in, state, things,
+};
+pub(crate) use hoist::{Done, Hoist, events, wait};
+pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
+pub(crate) use wait::until;
+pub(crate) use workload::{
+    BIG, CLIENT, NODE_PORT, SERVER, fetch, in_pod, on_node, server_ip, service_ip, workload,
+};
+
+/// The network image has a shell, Perl and glibc's resolver; a pod needs no more to be client or server.
+pub(crate) const IMAGE: &str = "localhost/hoist/network:v1.36.3";
+
+/// Tells a figure where libtest doesn't swallow it.
+pub(crate) fn tell(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
