@@ -93,7 +93,7 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         // Not `unless-stopped`: after a restart of the engine that would bring containers back in
         // any order, into a namespace without its bridge. Then `hoist up` mends the cluster. A
         // component that crashes exits with a failure and is started again within 100 ms.
-        restart_policy: spec.restart.then(|| RestartPolicy {
+        restart_policy: spec.restart.then_some(RestartPolicy {
             name: Some(RestartPolicyNameEnum::ON_FAILURE),
             maximum_retry_count: Some(0),
         }),

@@ -170,7 +170,7 @@ fn normalised(mut object: Value) -> Value {
     let secret = object["kind"] == "Secret";
     if let Some(data) = object.get_mut("data").and_then(Value::as_object_mut) {
         // The signature comes from the bootstrapsigner in kubeadm's case, a moment later.
-        data.retain(|key, _| !key.starts_with("jws-kubeconfig-") && !(secret && key == "expiration"));
+        data.retain(|key, _| !(key.starts_with("jws-kubeconfig-") || secret && key == "expiration"));
         for value in data.values_mut() {
             let opened = serde_saphyr::from_str::<Value>(value.as_str().unwrap_or_default());
             if let Some(opened) = opened.ok().filter(Value::is_object) {
