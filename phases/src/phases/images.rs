@@ -12,7 +12,14 @@ pub fn reference(spec: &ClusterSpec, name: &str) -> String {
 pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let control_plane =
         ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-    let nodes = spec.nodes.iter().any(|node| node.kind == NodeKind::Container).then_some("node");
+    let nodes: std::collections::BTreeSet<_> = spec
+        .nodes
+        .iter()
+        .map(|node| match node.kind {
+            NodeKind::Container => "node",
+            NodeKind::Vm(_) => "vm",
+        })
+        .collect();
     control_plane.into_iter().chain(nodes).map(|name| reference(spec, name)).collect()
 }
 

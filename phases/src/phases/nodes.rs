@@ -7,10 +7,9 @@ use serde_json::json;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::ObjectRef;
-use crate::phases::containers::node_name;
-use crate::phases::{Context, PhaseId};
+use crate::phases::{Context, PhaseId, machines};
 use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
-use crate::spec::{ClusterSpec, NodeSpec};
+use crate::spec::{ClusterSpec, NodeKind, NodeSpec};
 
 /// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
 const JOIN_CONFIG: &str = "/run/hoist-join.yaml";
@@ -43,8 +42,10 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 
 async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
     let (runtime, name) = (&cx.ports.runtime, node.name());
-    let machine = node_name(&cx.spec.name, &name);
-    if runtime.exec(&machine, &["test", "-e", JOINED], &[]).await?.code == 0 {
+    let exec = async |command: &[&str], stdin: &[u8]| {
+        machines::exec(runtime.as_ref(), &cx.spec.name, node, command, stdin).await
+    };
+    if exec(&["test", "-e", JOINED], &[]).await?.code == 0 {
         return Ok(false);
     }
     // The machine is new: what the API still knows of an earlier one of its name would make
@@ -56,12 +57,12 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
     // By a file that only root can read, not by flags: a token in argv is there for all to see.
     let config = join_configuration(&cx.spec, &cx.outputs.pki.get()?.ca_cert_hash(), node);
     let write = format!("umask 077; cat >{JOIN_CONFIG}");
-    let output = runtime.exec(&machine, &["/bin/sh", "-euc", &write], config.as_bytes()).await?;
+    let output = exec(&["/bin/sh", "-euc", &write], config.as_bytes()).await?;
     if output.code != 0 {
         return Err(JoinError::Configure { node: name, output: output.stderr }.into());
     }
     let join = format!("trap 'rm -f {JOIN_CONFIG}' EXIT; kubeadm join --config {JOIN_CONFIG} 2>&1");
-    let output = runtime.exec(&machine, &["/bin/sh", "-uc", &join], &[]).await?;
+    let output = exec(&["/bin/sh", "-uc", &join], &[]).await?;
     if output.code != 0 {
         return Err(JoinError::Join { node: name, code: output.code, output: output.stdout }.into());
     }
@@ -71,6 +72,10 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
 
 /// A JoinConfiguration (kubeadm.k8s.io/v1beta4), as JSON, which is YAML too.
 fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -> String {
+    let ignored: &[&str] = match node.kind {
+        NodeKind::Container => &HOST_CHECKS,
+        NodeKind::Vm(_) => &[],
+    };
     json!({
         "apiVersion": "kubeadm.k8s.io/v1beta4",
         "kind": "JoinConfiguration",
@@ -84,7 +89,7 @@ fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -
         "nodeRegistration": {
             "name": node.name(),
             "kubeletExtraArgs": [{ "name": "node-ip", "value": node.address().to_string() }],
-            "ignorePreflightErrors": HOST_CHECKS,
+            "ignorePreflightErrors": ignored,
         },
     })
     .to_string()

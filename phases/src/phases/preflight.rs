@@ -11,7 +11,7 @@ use crate::events::Outcome;
 use crate::phases::{Context, control_plane, etcd, images};
 use crate::ports::EngineInfo;
 use crate::spec::networking::API_PORT;
-use crate::spec::{ClusterSpec, Component};
+use crate::spec::{ClusterSpec, Component, NodeKind};
 
 /// What the control plane takes beside etcd's tmpfs, resident, measured idle: 0.5 GiB and some air.
 const CONTROL_PLANE_BYTES: u64 = 768 << 20;
@@ -70,9 +70,19 @@ fn problems(spec: &ClusterSpec, info: &EngineInfo, missing: Vec<String>) -> Vec<
     }
     problems.extend(port_conflicts(spec));
     let tmpfs = if spec.etcd.durable { 0 } else { spec.etcd.tmpfs_bytes };
-    let needed = CONTROL_PLANE_BYTES + tmpfs;
-    if info.memory_bytes > 0 && info.memory_bytes < needed {
-        problems.push(Problem::Memory { needed_mib: needed >> 20, have_mib: info.memory_bytes >> 20 });
+    let control_plane_mib = (CONTROL_PLANE_BYTES + tmpfs) >> 20;
+    let sizes: Vec<u64> = spec
+        .nodes
+        .iter()
+        .filter_map(|node| match node.kind {
+            NodeKind::Container => None,
+            NodeKind::Vm(size) => Some(u64::from(size.memory_mib)),
+        })
+        .collect();
+    let (vms, vms_mib) = (sizes.len(), sizes.iter().sum());
+    let have_mib = info.memory_bytes >> 20;
+    if have_mib > 0 && have_mib < control_plane_mib + vms_mib {
+        problems.push(Problem::Memory { control_plane_mib, vms, vms_mib, have_mib });
     }
     problems
 }
@@ -118,7 +128,7 @@ fn ports_in(value: &str) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::test_spec;
+    use crate::spec::{NodeSpec, VmSize, test_spec};
 
     fn engine() -> EngineInfo {
         EngineInfo { memory_bytes: 8 << 30, ..EngineInfo::default() }
@@ -154,5 +164,18 @@ mod tests {
         assert!(found.contains(&Problem::Images(vec!["a:1".into(), "b:1".into()])));
         assert!(found.iter().any(|p| matches!(p, Problem::Memory { have_mib: 1024, .. })));
         assert!(found.iter().any(|p| matches!(p, Problem::Networking(_))));
+    }
+
+    #[test]
+    fn memory_for_virtual_machines_is_refused_with_the_sum() {
+        let mut spec = test_spec();
+        let vm = NodeKind::Vm(VmSize { memory_mib: 4096, ..VmSize::default() });
+        spec.nodes = (1..=2).filter_map(|number| NodeSpec::new(number, vm).ok()).collect();
+        let text: Vec<_> = problems(&spec, &engine(), Vec::new()).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            ["memory: the control plane with etcd's tmpfs needs 1792 MiB and 2 virtual machines 8192 MiB, \
+              9984 MiB in all; the engine's host has 8192 MiB"]
+        );
     }
 }

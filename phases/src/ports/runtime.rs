@@ -80,6 +80,21 @@ impl std::fmt::Debug for FileEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerPort(pub u16);
 
+/// A character device that a container may use once it has made the node for it. Nothing of the
+/// host is mounted: the rule alone lets mknod(1) and open(2) pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceRule {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl DeviceRule {
+    /// /dev/net/tun (Linux, Documentation/admin-guide/devices.txt).
+    pub const TUN: Self = Self { major: 10, minor: 200 };
+    /// /dev/kvm.
+    pub const KVM: Self = Self { major: 10, minor: 232 };
+}
+
 /// A container as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerSpec {
@@ -100,6 +115,7 @@ pub struct ContainerSpec {
     /// Capabilities kept; all others are dropped.
     pub capabilities: Vec<String>,
     pub read_only_root: bool,
+    pub devices: Vec<DeviceRule>,
     /// Lifts seccomp, AppArmor and the masks on /proc and /sys: only for nodes, which run systemd and runc.
     pub unconfined: bool,
     pub sysctls: BTreeMap<String, String>,
@@ -134,6 +150,7 @@ impl ContainerSpec {
             user: None,
             capabilities: Vec::new(),
             read_only_root: true,
+            devices: Vec::new(),
             unconfined: false,
             sysctls: BTreeMap::new(),
             mounts: Vec::new(),

@@ -17,7 +17,7 @@ pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
-pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec};
+pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
 pub use token::{BootstrapToken, TokenError};
 pub use version::{KubernetesVersion, SUPPORTED, VersionError};
 

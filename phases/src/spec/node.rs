@@ -12,15 +12,48 @@ pub const MAX_NODE_NUMBER: u8 = 99;
 pub enum NodeKind {
     /// systemd, containerd and kubelet in a container of the engine, a veth on br0.
     Container,
+    /// A virtual machine: qemu in a container of the engine, a tap on br0.
+    Vm(VmSize),
+}
+
+impl NodeKind {
+    /// As it is written in flags and listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Vm(_) => "vm",
+        }
+    }
 }
 
 impl fmt::Display for NodeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Container => "container",
-        })
+        f.pad(self.name())
     }
 }
+
+/// How large a virtual machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VmSize {
+    pub cpus: u16,
+    pub memory_mib: u32,
+    /// Size of the disk as the guest sees it; what the guest doesn't write takes no space.
+    pub disk_gib: u32,
+}
+
+impl Default for VmSize {
+    /// kubeadm asks for two processors and 1700 MB of a control-plane node; a worker does with that.
+    fn default() -> Self {
+        Self { cpus: 2, memory_mib: 2048, disk_gib: 20 }
+    }
+}
+
+/// Least that a guest boots and joins with.
+const MIN_MEMORY_MIB: u32 = 768;
+
+/// Least that holds the image and a few pods.
+const MIN_DISK_GIB: u32 = 4;
 
 /// One node that hoist starts and joins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +67,26 @@ pub struct NodeSpec {
 pub enum NodeError {
     #[error("node number {0}: must be between 1 and {MAX_NODE_NUMBER}")]
     Number(u32),
+    #[error("nodes[].vm.{field} {value}: must be at least {min}")]
+    TooSmall { field: &'static str, value: u32, min: u32 },
+}
+
+impl VmSize {
+    /// Checks a size.
+    ///
+    /// # Errors
+    /// Names the field that is too small for a node to boot and join with.
+    pub fn checked(self) -> Result<Self, NodeError> {
+        let rules = [
+            ("cpus", u32::from(self.cpus), 1),
+            ("memory", self.memory_mib, MIN_MEMORY_MIB),
+            ("disk", self.disk_gib, MIN_DISK_GIB),
+        ];
+        match rules.into_iter().find(|(_, value, min)| value < min) {
+            Some((field, value, min)) => Err(NodeError::TooSmall { field, value, min }),
+            None => Ok(self),
+        }
+    }
 }
 
 impl NodeSpec {

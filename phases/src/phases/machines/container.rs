@@ -1,20 +1,17 @@
-//! machines: the nodes that hoist starts, booted and on br0, not yet part of the cluster.
+//! Nodes in a container of the engine: systemd, containerd and kubelet, a veth on br0.
 
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, try_join_all};
-
+use super::{CONTAINERD_IS_UP, MachineError, ROLE};
 use crate::engine::PhaseError;
-use crate::events::Outcome;
 use crate::phases::containers::{self, Watch, component_name, node_name};
-use crate::phases::{Context, PhaseId, images, wait};
-use crate::ports::{ContainerSpec, Mount, MountKind, Network, Runtime, label};
+use crate::phases::{Context, images, wait};
+use crate::ports::{ContainerSpec, Mount, MountKind, Network, label};
 use crate::spec::networking::{CONTROL_PLANE_ADDRESS, NODE_SUBNET};
-use crate::spec::{ClusterSpec, Component, NodeKind, NodeSpec};
+use crate::spec::{ClusterSpec, Component, NodeSpec};
 
-/// Label value of a node's container.
-pub const ROLE: &str = "node";
+/// What is kept of a machine beyond its container, and where it is mounted.
+pub(super) const VOLUMES: [&str; 2] = ["containerd", "kubelet"];
 
 /// How long a machine may take to boot; an idle host needs a second or two.
 const DEADLINE: Duration = Duration::from_secs(180);
@@ -53,47 +50,27 @@ const CAPABILITIES: [&str; 28] = [
     "SYS_PTRACE",
 ];
 
-#[derive(Debug, thiserror::Error)]
-enum MachineError {
-    #[error("{node}: {step} failed with exit code {code}: {output}")]
-    Step { node: String, step: &'static str, code: i64, output: String },
-}
-
-pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
-    async move {
-        if cx.spec.nodes.is_empty() {
-            return Ok(Outcome::Skipped("no nodes asked for".to_owned()));
-        }
-        let mtu = cx.outputs.network.get()?.mtu;
-        let changed = try_join_all(cx.spec.nodes.iter().map(|node| start(cx, node, mtu))).await?;
-        Ok(Outcome::changed(changed.into_iter().any(|changed| changed)))
-    }
-    .boxed()
-}
-
-async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseError> {
+/// Starts a container node and puts it on br0; `true` when anything had to be done.
+pub(super) async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseError> {
     let runtime = &cx.ports.runtime;
-    let NodeKind::Container = node.kind;
     let container = node_name(&cx.spec.name, &node.name());
     let changed = containers::reconcile(runtime, &cx.spec.name, ROLE, machine(&cx.spec, node)).await?;
     // A restarted machine, or one whose bridge went away with the namespace, has lost its link.
-    let linked = !changed && has_link(cx, &container).await?;
-    if !linked {
-        plug_in(cx, node, mtu).await?;
-        let watch = Watch::default();
-        wait::until(DEADLINE, || async {
-            watch.check(runtime, &container).await?;
-            let ready = ["test", "-S", "/run/containerd/containerd.sock"];
-            let output = runtime.exec(&container, &ready, &[]).await?;
-            Ok(match output.code {
-                0 => wait::Poll::Ready(()),
-                _ => wait::Poll::Pending(format!("{}: containerd has not started", node.name())),
-            })
-        })
-        .await?;
-        cx.events.step(PhaseId::Machines, format!("{} booted", node.name()));
+    if !changed && has_link(cx, &container).await? {
+        return Ok(false);
     }
-    Ok(!linked)
+    plug_in(cx, node, mtu).await?;
+    let watch = Watch::default();
+    wait::until(DEADLINE, || async {
+        watch.check(runtime, &container).await?;
+        let output = runtime.exec(&container, &CONTAINERD_IS_UP, &[]).await?;
+        Ok(match output.code {
+            0 => wait::Poll::Ready(()),
+            _ => wait::Poll::Pending(format!("{}: containerd has not started", node.name())),
+        })
+    })
+    .await?;
+    Ok(true)
 }
 
 async fn has_link(cx: &Context, container: &str) -> Result<bool, PhaseError> {
@@ -167,7 +144,7 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
     machine.read_only_root = false;
     machine.unconfined = true;
     // systemd, runc and kubelet keep their state where an overlay can't lie on another.
-    machine.mounts = ["containerd", "kubelet"]
+    machine.mounts = VOLUMES
         .map(|dir| Mount {
             target: format!("/var/lib/{dir}"),
             kind: MountKind::Volume(format!("{name}-{dir}")),
@@ -180,17 +157,4 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
         .collect();
     machine.stop_signal = Some("SIGRTMIN+3".to_owned());
     machine
-}
-
-/// Removes a node's machine with its volumes; whether it exists or not.
-///
-/// # Errors
-/// When the engine refuses.
-pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) -> Result<(), PhaseError> {
-    let name = node_name(&spec.name, &node.name());
-    runtime.remove(&name).await?;
-    for dir in ["containerd", "kubelet"] {
-        runtime.remove_volume(&format!("{name}-{dir}")).await?;
-    }
-    Ok(())
 }

@@ -1,0 +1,99 @@
+//! machines: the nodes that hoist starts, booted and on br0, not yet part of the cluster.
+
+mod container;
+mod vm;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, try_join_all};
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::phases::containers::node_name;
+use crate::phases::{Context, PhaseId};
+use crate::ports::{ExecOutput, Runtime, RuntimeError};
+use crate::spec::{ClusterName, ClusterSpec, NodeKind, NodeSpec};
+
+/// Label value of a node's container.
+pub const ROLE: &str = "node";
+
+/// Run on a machine, succeeds once it is ready for `kubeadm join`.
+const CONTAINERD_IS_UP: [&str; 3] = ["test", "-S", "/run/containerd/containerd.sock"];
+
+#[derive(Debug, thiserror::Error)]
+enum MachineError {
+    #[error("{node}: {step} failed with exit code {code}: {output}")]
+    Step { node: String, step: &'static str, code: i64, output: String },
+    #[error("{node}: got no further than {reached}; the end of its console:\n{console}")]
+    Stuck {
+        node: String,
+        reached: vm::Stage,
+        console: String,
+        #[source]
+        source: PhaseError,
+    },
+}
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        if cx.spec.nodes.is_empty() {
+            return Ok(Outcome::Skipped("no nodes asked for".to_owned()));
+        }
+        let mtu = cx.outputs.network.get()?.mtu;
+        let changed = try_join_all(cx.spec.nodes.iter().map(|node| start(cx, node, mtu))).await?;
+        Ok(Outcome::changed(changed.into_iter().any(|changed| changed)))
+    }
+    .boxed()
+}
+
+async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseError> {
+    let booted = match node.kind {
+        NodeKind::Container => container::start(cx, node, mtu).await?,
+        NodeKind::Vm(size) => vm::start(cx, node, size, mtu).await?,
+    };
+    if booted {
+        cx.events.step(PhaseId::Machines, format!("{} booted", node.name()));
+    }
+    Ok(booted)
+}
+
+/// Runs a command on a node, whatever it runs on.
+///
+/// # Errors
+/// When the engine can't run it; what the command did is in the output. A virtual machine that
+/// can't be reached gives 255, the exit code of ssh(1).
+pub async fn exec(
+    runtime: &dyn Runtime,
+    cluster: &ClusterName,
+    node: &NodeSpec,
+    command: &[&str],
+    stdin: &[u8],
+) -> Result<ExecOutput, RuntimeError> {
+    runtime.exec(&node_name(cluster, &node.name()), &on_node(node, command), stdin).await
+}
+
+/// A command as it has to be run in the node's container: by itself, or through the shell of the
+/// machine within.
+pub fn on_node<'a>(node: &NodeSpec, command: &[&'a str]) -> Vec<&'a str> {
+    let shell = match node.kind {
+        NodeKind::Container => None,
+        NodeKind::Vm(_) => Some(vm::EXEC),
+    };
+    shell.into_iter().chain(command.iter().copied()).collect()
+}
+
+/// Removes a node's machine with its volumes; whether it exists or not.
+///
+/// # Errors
+/// When the engine refuses.
+pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) -> Result<(), PhaseError> {
+    let name = node_name(&spec.name, &node.name());
+    runtime.remove(&name).await?;
+    let volumes: &[&str] = match node.kind {
+        NodeKind::Container => &container::VOLUMES,
+        NodeKind::Vm(_) => &vm::VOLUMES,
+    };
+    for volume in volumes {
+        runtime.remove_volume(&format!("{name}-{volume}")).await?;
+    }
+    Ok(())
+}

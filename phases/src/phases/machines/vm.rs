@@ -1,0 +1,133 @@
+//! Nodes in virtual machines: qemu in a container that shares the cluster's namespace, a tap on
+//! br0, everything else from dnsmasq's lease.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::{CONTAINERD_IS_UP, MachineError, ROLE};
+use crate::engine::PhaseError;
+use crate::phases::containers::{self, Watch, component_name, node_name};
+use crate::phases::{Context, images, wait};
+use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, label};
+use crate::spec::{ClusterSpec, Component, NodeSpec, VmSize};
+
+/// Runs a command in the guest, over SSH with keys made on the machine's first start.
+pub(super) const EXEC: &str = "/usr/local/bin/hoist-exec";
+
+/// The machine's disk: an overlay on the image's, which is never written to.
+pub(super) const VOLUMES: [&str; 1] = ["disk"];
+
+/// From power-on to a running containerd. Under emulation a boot takes a minute on an idle host,
+/// and several boot at once.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Memory that qemu takes on top of the guest's own.
+const QEMU_BYTES: u64 = 384 << 20;
+
+/// Lines of the console that an error shows.
+const CONSOLE_TAIL: u32 = 30;
+
+/// How far a machine has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    PowerOn,
+    Lease,
+    Ssh,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PowerOn => "power-on (it has no DHCP lease)",
+            Self::Lease => "its DHCP lease (SSH does not answer)",
+            Self::Ssh => "SSH (containerd has not started)",
+        })
+    }
+}
+
+/// Powers a machine on and waits until it can join; `true` when it wasn't running.
+pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32) -> Result<bool, PhaseError> {
+    let runtime = &cx.ports.runtime;
+    let spec = machine(&cx.spec, node, size, mtu);
+    let container = spec.name.clone();
+    if !containers::reconcile(runtime, &cx.spec.name, ROLE, spec).await? {
+        return Ok(false);
+    }
+    let watch = Watch::default();
+    let reached = Mutex::new(Stage::PowerOn);
+    let result = wait::until(DEADLINE, || async {
+        watch.check(runtime, &container).await?;
+        let before = *reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = look(cx, node, &container, before).await?;
+        if let Some(stage) = now {
+            *reached.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+            return Ok(wait::Poll::Pending(stage.to_string()));
+        }
+        Ok(wait::Poll::Ready(()))
+    })
+    .await;
+    match result {
+        Ok(()) => Ok(true),
+        Err(source) => {
+            let console = runtime.logs(&container, CONSOLE_TAIL).await.unwrap_or_default();
+            let reached = *reached.lock().unwrap_or_else(PoisonError::into_inner);
+            Err(MachineError::Stuck { node: node.name(), reached, console, source }.into())
+        }
+    }
+}
+
+/// The stage after `before` if it has been reached, or `before` again; `None` when all are.
+async fn look(
+    cx: &Context,
+    node: &NodeSpec,
+    container: &str,
+    before: Stage,
+) -> Result<Option<Stage>, PhaseError> {
+    let runtime = &cx.ports.runtime;
+    let succeeds = |code: i64, next: Option<Stage>| if code == 0 { next } else { Some(before) };
+    Ok(match before {
+        Stage::PowerOn => {
+            let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
+            let leased = ["grep", "-q", &node.mac(), "/run/dnsmasq.leases"];
+            succeeds(runtime.exec(&dnsmasq, &leased, &[]).await?.code, Some(Stage::Lease))
+        }
+        Stage::Lease => succeeds(runtime.exec(container, &[EXEC, "true"], &[]).await?.code, Some(Stage::Ssh)),
+        Stage::Ssh => {
+            let command: Vec<_> = [EXEC].into_iter().chain(CONTAINERD_IS_UP).collect();
+            succeeds(runtime.exec(container, &command, &[]).await?.code, None)
+        }
+    })
+}
+
+/// The container of a virtual machine. Its entry script makes the tap and the device nodes, then
+/// gives qemu to a user without capabilities.
+fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> ContainerSpec {
+    let name = node_name(&spec.name, &node.name());
+    let owner = component_name(&spec.name, Component::Owner);
+    let mut machine = ContainerSpec::new(&name, images::reference(spec, "vm"), Network::Container(owner));
+    machine.labels.insert(label::NODE.to_owned(), node.name());
+    machine.env = [
+        ("NODE_NAME", node.name()),
+        ("NODE_MAC", node.mac()),
+        ("NODE_ADDRESS", node.address().to_string()),
+        ("CPUS", size.cpus.to_string()),
+        ("MEMORY_MIB", size.memory_mib.to_string()),
+        ("DISK_GIB", size.disk_gib.to_string()),
+        ("MTU", mtu.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    machine.capabilities = CAPABILITIES.map(str::to_owned).to_vec();
+    machine.devices = vec![DeviceRule::TUN, DeviceRule::KVM];
+    machine.mounts = vec![
+        Mount { target: "/var/lib/hoist".to_owned(), kind: MountKind::Volume(format!("{name}-disk")) },
+        Mount { target: "/run".to_owned(), kind: MountKind::Tmpfs { bytes: Some(64 << 20), exec: false } },
+    ];
+    machine.memory_bytes = Some((u64::from(size.memory_mib) << 20) + QEMU_BYTES);
+    machine
+}
+
+/// Tap and bridge; device nodes; handing qemu to its user.
+const CAPABILITIES: [&str; 5] = ["CHOWN", "MKNOD", "NET_ADMIN", "SETGID", "SETUID"];
