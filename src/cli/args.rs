@@ -117,9 +117,11 @@ pub struct UpArgs {
     /// Number of nodes to start and join, 0 or `none` for none [default: 1]
     #[arg(short = 'n', long, value_name = "N")]
     pub nodes: Option<String>,
-    /// What nodes run on: `container` [default: container]
+    /// What nodes run on: `container` or `vm` [default: container]
     #[arg(long, value_name = "KIND")]
     pub node_kind: Option<String>,
+    #[command(flatten)]
+    pub size: NodeSizeArgs,
     /// Kubernetes version [default: v1.36.3]
     #[arg(long, value_name = "VERSION")]
     pub kubernetes: Option<String>,
@@ -166,6 +168,20 @@ pub struct UpArgs {
     /// How progress is shown on stderr
     #[arg(long, value_name = "HOW")]
     pub progress: Option<Progress>,
+}
+
+/// The size of nodes that are virtual machines.
+#[derive(Debug, Clone, Default, Args)]
+pub struct NodeSizeArgs {
+    /// Processors of each virtual machine [default: 2]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u16>,
+    /// Memory of each virtual machine [default: 2Gi]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Disk of each virtual machine [default: 20Gi]
+    #[arg(long, value_name = "SIZE")]
+    pub disk: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -256,6 +272,11 @@ pub enum NodeCommand {
         /// How many
         #[arg(default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
         count: u32,
+        /// What they run on: `container` or `vm`
+        #[arg(long = "kind", value_name = "KIND", default_value = "container")]
+        kind: String,
+        #[command(flatten)]
+        size: NodeSizeArgs,
         /// Only start the machines; `kubeadm join` is typed by hand, or left to the next `up`
         #[arg(long)]
         no_join: bool,

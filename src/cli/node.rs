@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hoist_phases::phases::PhaseId;
-use hoist_phases::phases::containers::node_name;
 use hoist_phases::phases::machines;
 use hoist_phases::ports::{KubeApi, KubeConnect as _, Store as _};
-use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeKind, NodeSpec, TokenTtl};
+use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeSpec, TokenTtl};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use sha2::Digest as _;
 use std::sync::Arc;
 
-use super::args::{Format, Global, JoinCommandArgs, NodeCommand};
+use super::args::{Format, Global, JoinCommandArgs, NodeCommand, NodeSizeArgs};
 use super::session::{self, Session};
 use super::{status, up};
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
-use crate::config;
+use crate::config::{self, Problem, SizeFlags};
 use crate::error::BoxError;
 use crate::nodes::drain::{drain, node_ref};
 use crate::nodes::{join_command, load};
@@ -36,6 +35,8 @@ pub enum NodeCommandError {
     Unknown { cluster: ClusterName, names: String },
     #[error("{wanted} more nodes: only {free} of {MAX_NODE_NUMBER} numbers are free")]
     Full { wanted: u32, free: usize },
+    #[error("{0}")]
+    Kind(Problem),
     #[error("cluster {0} has no nodes to load images into")]
     NoNodes(ClusterName),
     #[error("the cluster CA's certificate {CA_CERT} is missing or can't be understood")]
@@ -45,7 +46,7 @@ pub enum NodeCommandError {
 pub(super) async fn run(global: &Global, command: NodeCommand) -> Result<(), BoxError> {
     match command {
         NodeCommand::List(output) => list(global, output.output).await,
-        NodeCommand::Add { count, no_join } => add(global, count, no_join).await,
+        NodeCommand::Add { count, no_join, kind, size } => add(global, count, no_join, &kind, size).await,
         NodeCommand::Remove { names } => remove(global, &names).await,
         NodeCommand::Load { images } => load_images(global, &images).await,
     }
@@ -59,7 +60,16 @@ async fn list(global: &Global, format: Format) -> Result<(), BoxError> {
 }
 
 /// The same as `up` with more nodes: everything that is there stays as it is.
-async fn add(global: &Global, count: u32, no_join: bool) -> Result<(), BoxError> {
+async fn add(
+    global: &Global,
+    count: u32,
+    no_join: bool,
+    kind: &str,
+    size: NodeSizeArgs,
+) -> Result<(), BoxError> {
+    let NodeSizeArgs { cpus, memory, disk } = size;
+    let kind = config::node_kind("--kind", kind, &SizeFlags { cpus, memory, disk });
+    let kind = kind.map_err(NodeCommandError::Kind)?;
     let session = Session::new(global)?;
     let _lock = session.state.lock()?;
     let present = session.spec()?;
@@ -70,7 +80,7 @@ async fn add(global: &Global, count: u32, no_join: bool) -> Result<(), BoxError>
     let numbers = numbers.ok_or(NodeCommandError::Full { wanted: count, free: free.len() })?;
     let mut wanted = present.clone();
     for number in numbers {
-        wanted.nodes.push(NodeSpec::new(*number, NodeKind::Container)?);
+        wanted.nodes.push(NodeSpec::new(*number, kind)?);
     }
     wanted.nodes.sort_by_key(NodeSpec::number);
     let mut settings = config::settings(Default::default(), None, wanted, None)?;
@@ -119,13 +129,12 @@ async fn remove(global: &Global, names: &[String]) -> Result<(), BoxError> {
 async fn load_images(global: &Global, images: &[String]) -> Result<(), BoxError> {
     let session = Session::new(global)?;
     let spec = session.spec()?;
-    let nodes: Vec<_> = spec.nodes.iter().map(|node| node_name(&spec.name, &node.name())).collect();
-    if nodes.is_empty() {
+    if spec.nodes.is_empty() {
         return Err(NodeCommandError::NoNodes(session.name).into());
     }
     let engine = session::engine().await?;
-    load::load(&engine, &nodes, images).await?;
-    report::tell(format_args!("loaded {} into {} nodes", images.join(", "), nodes.len()));
+    load::load(&engine, &spec, images).await?;
+    report::tell(format_args!("loaded {} into {} nodes", images.join(", "), spec.nodes.len()));
     Ok(())
 }
 

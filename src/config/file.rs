@@ -82,11 +82,15 @@ pub struct ComponentFile {
 }
 
 /// Nodes that are alike.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeGroup {
     pub kind: Option<String>,
     pub count: Option<u32>,
+    /// Size of virtual machines.
+    pub cpus: Option<u16>,
+    pub memory: Option<String>,
+    pub disk: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -26,6 +26,7 @@ pub use cni::{CniError, CniSource};
 pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use fetch::FetchError;
 pub use file::{API_VERSION, ClusterFile, FileError, KIND, parse as parse_file, read as read_file};
+pub use nodes::{SizeFlags, kind as node_kind};
 pub use problem::{Invalid, Problem};
 pub use resolve::{defaults, name, settings};
 

@@ -1,9 +1,26 @@
 //! How many nodes of which kind.
 
-use hoist_phases::spec::{MAX_NODE_NUMBER, NodeKind, NodeSpec};
+use hoist_phases::spec::{MAX_NODE_NUMBER, NodeKind, NodeSpec, VmSize};
 
 use super::file::NodeGroup;
 use super::problem::{Problem, Problems};
+use super::units;
+
+/// What the flags of `up` say about nodes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NodeFlags {
+    pub count: Option<String>,
+    pub kind: Option<String>,
+    pub size: SizeFlags,
+}
+
+/// The size of virtual machines, as written.
+#[derive(Debug, Clone, Default)]
+pub struct SizeFlags {
+    pub cpus: Option<u16>,
+    pub memory: Option<String>,
+    pub disk: Option<String>,
+}
 
 /// One node in a container.
 pub(super) fn default() -> Vec<NodeSpec> {
@@ -12,13 +29,21 @@ pub(super) fn default() -> Vec<NodeSpec> {
 
 /// The kinds asked for, one entry a node; `None` when nothing is asked for.
 pub(super) fn wanted(
-    count_flag: Option<String>,
-    kind_flag: Option<String>,
+    flags: NodeFlags,
     groups: Option<Vec<NodeGroup>>,
     problems: &mut Problems,
 ) -> Option<Vec<NodeKind>> {
-    let flag_kind =
-        kind_flag.map(|text| problems.keep(kind("--node-kind", &text)).unwrap_or(NodeKind::Container));
+    let NodeFlags { count: count_flag, kind: kind_flag, size } = flags;
+    let sized = size.cpus.is_some() || size.memory.is_some() || size.disk.is_some();
+    let flag_kind = match kind_flag {
+        None if sized && groups.is_none() => {
+            let rule = "sizes belong to virtual machines; add --node-kind vm";
+            problems.push(Problem::new("--cpus, --memory, --disk", "without --node-kind", rule));
+            None
+        }
+        None => None,
+        Some(text) => problems.keep(kind("--node-kind", &text, &size)),
+    };
     let kinds = match (count_flag, groups) {
         (Some(text), _) => {
             let number = problems.keep(count(&text))?;
@@ -27,12 +52,22 @@ pub(super) fn wanted(
         (None, Some(groups)) => {
             let mut kinds = Vec::new();
             for group in groups {
-                let text = group.kind.as_deref().unwrap_or("container");
-                let group_kind = problems.keep(kind("nodes[].kind", text)).unwrap_or(NodeKind::Container);
-                let number = usize::try_from(group.count.unwrap_or(1)).unwrap_or(usize::MAX);
+                let NodeGroup { kind: text, count, cpus, memory, disk } = group;
+                // A flag's size wins over the group's.
+                let size = SizeFlags {
+                    cpus: size.cpus.or(cpus),
+                    memory: size.memory.clone().or(memory),
+                    disk: size.disk.clone().or(disk),
+                };
+                let text = text.as_deref().unwrap_or("container");
+                let group_kind = match flag_kind {
+                    Some(kind) => kind,
+                    None => problems.keep(kind("nodes[].kind", text, &size)).unwrap_or(NodeKind::Container),
+                };
+                let number = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
                 // Judged below; the clamp only keeps an absurd number from taking memory.
                 let number = number.min(usize::from(MAX_NODE_NUMBER) + 1);
-                kinds.extend(std::iter::repeat_n(flag_kind.unwrap_or(group_kind), number));
+                kinds.extend(std::iter::repeat_n(group_kind, number));
             }
             kinds
         }
@@ -66,10 +101,35 @@ fn count(text: &str) -> Result<usize, Problem> {
     })
 }
 
-fn kind(field: &str, text: &str) -> Result<NodeKind, Problem> {
+/// A kind by its name, with the size that goes with it.
+///
+/// # Errors
+/// When there is no such kind, a size is given to a container, or it is no size a node can boot with.
+pub fn kind(field: &str, text: &str, size: &SizeFlags) -> Result<NodeKind, Problem> {
+    let SizeFlags { cpus, memory, disk } = size;
     match text {
+        "container" if cpus.is_some() || memory.is_some() || disk.is_some() => Err(Problem::new(
+            field,
+            format_args!("{text:?}"),
+            "cpus, memory and disk are those of virtual machines; a container node takes what the host has",
+        )),
         "container" => Ok(NodeKind::Container),
-        _ => Err(Problem::new(field, format_args!("{text:?}"), "must be container")),
+        "vm" => {
+            let defaults = VmSize::default();
+            let quantity = |field, text: &Option<String>, unit: u64, default| {
+                let Some(text) = text else { return Ok(default) };
+                let bytes = units::bytes(text).map_err(|rule| Problem::new(field, format_args!("{text:?}"), rule))?;
+                u32::try_from(bytes / unit)
+                    .map_err(|_| Problem::new(field, format_args!("{text:?}"), "is more than any machine has"))
+            };
+            let size = VmSize {
+                cpus: cpus.unwrap_or(defaults.cpus),
+                memory_mib: quantity("memory", memory, 1 << 20, defaults.memory_mib)?,
+                disk_gib: quantity("disk", disk, 1 << 30, defaults.disk_gib)?,
+            };
+            Ok(NodeKind::Vm(size.checked()?))
+        }
+        _ => Err(Problem::new(field, format_args!("{text:?}"), "must be container or vm")),
     }
 }
 
@@ -82,7 +142,8 @@ mod tests {
     }
 
     fn kinds(flag: &str) -> Option<usize> {
-        wanted(Some(flag.to_owned()), None, None, &mut Problems::default()).map(|kinds| kinds.len())
+        let flags = NodeFlags { count: Some(flag.to_owned()), ..NodeFlags::default() };
+        wanted(flags, None, &mut Problems::default()).map(|kinds| kinds.len())
     }
 
     #[test]
@@ -98,10 +159,10 @@ mod tests {
     #[test]
     fn a_flag_wins_over_the_file() {
         let groups =
-            Some(vec![NodeGroup { kind: None, count: Some(3) }, NodeGroup { kind: None, count: None }]);
+            Some(vec![NodeGroup { count: Some(3), ..NodeGroup::default() }, NodeGroup::default()]);
         let count = |flag: Option<&str>| {
-            wanted(flag.map(str::to_owned), None, groups.clone(), &mut Problems::default())
-                .map(|kinds| kinds.len())
+            let flags = NodeFlags { count: flag.map(str::to_owned), ..NodeFlags::default() };
+            wanted(flags, groups.clone(), &mut Problems::default()).map(|kinds| kinds.len())
         };
         assert_eq!(count(None), Some(4));
         assert_eq!(count(Some("2")), Some(2));
@@ -113,5 +174,17 @@ mod tests {
         let present: Vec<_> = [node(1), node(3)].into_iter().flatten().collect();
         assert_eq!(numbers(&keep_numbers(&present, vec![NodeKind::Container; 2])), [1, 3]);
         assert_eq!(numbers(&keep_numbers(&present, vec![NodeKind::Container; 3])), [1, 2, 3]);
+    }
+
+    #[test]
+    fn virtual_machines_have_a_size() {
+        let memory = |text: &str| SizeFlags { memory: Some(text.to_owned()), ..SizeFlags::default() };
+        let vm = |memory_mib| NodeKind::Vm(VmSize { memory_mib, ..VmSize::default() });
+        assert_eq!(kind("kind", "vm", &SizeFlags::default()), Ok(vm(2048)));
+        assert_eq!(kind("kind", "vm", &memory("4Gi")), Ok(vm(4096)));
+        for bad in ["100Mi", "x", "99999Ti"] {
+            assert!(kind("kind", "vm", &memory(bad)).is_err(), "{bad:?} was accepted");
+        }
+        assert!(kind("kind", "container", &memory("4Gi")).is_err());
     }
 }

@@ -12,9 +12,10 @@ use ipnet::Ipv4Net;
 
 use super::Settings;
 use super::file::{ClusterFile, EtcdFile, KubeProxyFile, NetworkingFile};
+use super::nodes::{NodeFlags, SizeFlags};
 use super::problem::{Invalid, Problem, Problems};
 use super::{check, components, nodes, units, wait};
-use crate::cli::args::{Global, UpArgs};
+use crate::cli::args::{Global, NodeSizeArgs, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
 /// with two nodes in a fraction of it.
@@ -57,8 +58,9 @@ pub fn settings(
 ) -> Result<Settings, Invalid> {
     let UpArgs {
         config: _,
-        nodes: nodes_flag,
-        node_kind,
+        nodes: count,
+        node_kind: kind,
+        size: NodeSizeArgs { cpus, memory, disk },
         kubernetes: kubernetes_flag,
         cni: _,
         pod_subnet,
@@ -97,6 +99,8 @@ pub fn settings(
     } = file.unwrap_or_default();
     let NetworkingFile { pod_subnet: pods, service_subnet: services, dns_domain: domain } = networking;
 
+    let node_flags = NodeFlags { count, kind, size: SizeFlags { cpus, memory, disk } };
+
     let mut problems = Problems::default();
     let mut spec = base;
 
@@ -130,7 +134,7 @@ pub fn settings(
     }
     set(&mut spec.cni, cni);
     components::apply(&mut spec.components, components, &mut problems);
-    if let Some(wanted) = nodes::wanted(nodes_flag, node_kind, nodes, &mut problems) {
+    if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
         spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
     }
 

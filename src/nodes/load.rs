@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use futures_util::TryStreamExt;
+use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::machines;
 use hoist_phases::ports::{ExecOutput, Runtime, RuntimeError};
+use hoist_phases::spec::{ClusterSpec, NodeSpec};
 use tokio::io::AsyncReadExt;
 
 use crate::runtime::Engine;
@@ -30,12 +33,17 @@ pub enum LoadError {
     Runtime(#[from] RuntimeError),
 }
 
-/// Puts `images` (references of the engine's store, or paths of archives) into the containers
-/// `nodes`. All are looked for before any is loaded.
+/// Puts `images` (references of the engine's store, or paths of archives) into every node of the
+/// cluster. All are looked for before any is loaded.
 ///
 /// # Errors
 /// Names every image that isn't there, or the first node whose containerd refuses one.
-pub async fn load(engine: &Engine, nodes: &[String], images: &[String]) -> Result<(), LoadError> {
+pub async fn load(engine: &Engine, cluster: &ClusterSpec, images: &[String]) -> Result<(), LoadError> {
+    let nodes = &cluster.nodes;
+    let imports: Vec<_> = nodes
+        .iter()
+        .map(|node| (node_name(&cluster.name, &node.name()), machines::on_node(node, &IMPORT)))
+        .collect();
     let (archives, references): (Vec<_>, Vec<_>) =
         images.iter().cloned().partition(|image| Path::new(image).is_file());
     let missing = engine.missing_images(&references).await?;
@@ -44,14 +52,14 @@ pub async fn load(engine: &Engine, nodes: &[String], images: &[String]) -> Resul
     }
     for reference in &references {
         let stream = engine.docker().export_image(reference);
-        let outputs = engine.feed_all(nodes, &IMPORT, Box::pin(stream)).await?;
+        let outputs = engine.feed_all(&imports, Box::pin(stream)).await?;
         check(nodes, reference, outputs)?;
     }
     for archive in &archives {
         let path = PathBuf::from(archive);
         let unreadable = |source| LoadError::Archive { path: path.clone(), source };
         let file = tokio::fs::File::open(&path).await.map_err(unreadable)?;
-        let outputs = engine.feed_all(nodes, &IMPORT, Box::pin(chunks(file))).await?;
+        let outputs = engine.feed_all(&imports, Box::pin(chunks(file))).await?;
         check(nodes, archive, outputs)?;
     }
     Ok(())
@@ -69,10 +77,10 @@ fn chunks(
     .map_err(bollard::errors::Error::from)
 }
 
-fn check(nodes: &[String], image: &str, outputs: Vec<ExecOutput>) -> Result<(), LoadError> {
+fn check(nodes: &[NodeSpec], image: &str, outputs: Vec<ExecOutput>) -> Result<(), LoadError> {
     match nodes.iter().zip(outputs).find(|(_, output)| output.code != 0) {
         Some((node, output)) => Err(LoadError::Refused {
-            node: node.clone(),
+            node: node.name(),
             image: image.to_owned(),
             output: output.stderr.trim().to_owned(),
         }),

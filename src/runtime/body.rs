@@ -79,7 +79,7 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         // Empty lists, not absent ones: absent means the engine's own masks.
         masked_paths: spec.unconfined.then(Vec::new),
         readonly_paths: spec.unconfined.then(Vec::new),
-        device_cgroup_rules: spec.unconfined.then(|| vec!["a *:* rwm".to_owned()]),
+        device_cgroup_rules: device_rules(spec),
         readonly_rootfs: Some(spec.read_only_root),
         sysctls: (!spec.sysctls.is_empty()).then(|| spec.sysctls.clone().into_iter().collect()),
         mounts: filled(&spec.mounts.iter().filter_map(|m| mount(m, spec)).collect::<Vec<_>>()),
@@ -100,6 +100,13 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         log_config: Some(log_config(facts)),
         ..HostConfig::default()
     }
+}
+
+fn device_rules(spec: &ContainerSpec) -> Option<Vec<String>> {
+    if spec.unconfined {
+        return Some(vec!["a *:* rwm".to_owned()]);
+    }
+    filled(&spec.devices.iter().map(|d| format!("c {}:{} rwm", d.major, d.minor)).collect::<Vec<_>>())
 }
 
 /// Podman doesn't take the lists of masked paths; it has an option of its own.

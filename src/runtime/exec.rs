@@ -53,19 +53,18 @@ impl Engine {
         self.outcome(name, &id, collected).await
     }
 
-    /// Runs one command in several containers, each fed with the same stream, which is read once
-    /// and as slowly as the slowest of them.
+    /// Runs commands in several containers, each fed with the same stream, which is read once and
+    /// as slowly as the slowest of them.
     ///
     /// # Errors
     /// When a container can't run commands, or the stream breaks. What a command itself did is in
     /// its [`ExecOutput`].
     pub async fn feed_all<B: AsRef<[u8]>>(
         &self,
-        names: &[String],
-        command: &[&str],
+        commands: &[(String, Vec<&str>)],
         mut stream: impl Stream<Item = Result<B, Error>> + Unpin,
     ) -> Result<Vec<ExecOutput>, RuntimeError> {
-        let started = names.iter().map(|name| self.start_command(name, command, true));
+        let started = commands.iter().map(|(name, command)| self.start_command(name, command, true));
         let running = try_join_all(started).await?;
         let (mut inputs, outputs): (Vec<_>, Vec<_>) =
             running.into_iter().map(|r| (r.input, (r.id, r.output))).unzip();
@@ -78,8 +77,10 @@ impl Engine {
         };
         let (ids, outputs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
         let (fed, collected) = tokio::join!(feed, join_all(outputs.into_iter().map(collect)));
-        fed.map_err(|error| self.failed("read the input of a command in", &names.join(", "), error))?;
-        let ended = names.iter().zip(&ids).zip(collected);
+        let names = || commands.iter().map(|(name, _)| name.as_str());
+        let all = || names().collect::<Vec<_>>().join(", ");
+        fed.map_err(|error| self.failed("read the input of a command in", &all(), error))?;
+        let ended = names().zip(&ids).zip(collected);
         try_join_all(ended.map(|((name, id), collected)| self.outcome(name, id, collected))).await
     }
 

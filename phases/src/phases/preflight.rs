@@ -32,9 +32,11 @@ pub enum Problem {
     )]
     Port { port: u16, first: Component, second: Component, flag: &'static str },
     #[error(
-        "memory: the control plane and etcd's tmpfs need {needed_mib} MiB, the engine's host has {have_mib} MiB"
+        "memory: the control plane with etcd's tmpfs needs {control_plane_mib} MiB and {vms} virtual machines \
+         {vms_mib} MiB, {} MiB in all; the engine's host has {have_mib} MiB",
+        control_plane_mib + vms_mib
     )]
-    Memory { needed_mib: u64, have_mib: u64 },
+    Memory { control_plane_mib: u64, vms: usize, vms_mib: u64, have_mib: u64 },
 }
 
 impl PreflightError {

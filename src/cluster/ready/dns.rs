@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::try_join_all;
 use hoist_phases::engine::PhaseError;
-use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::machines;
 use hoist_phases::phases::wait::{Poll, until};
+use hoist_phases::spec::NodeSpec;
 
 use super::components::ready_endpoints;
 use super::{Target, not_yet};
@@ -37,20 +38,19 @@ pub(super) async fn probe(target: &Target<'_>, deadline: Duration) -> Result<(),
         })
     })
     .await?;
-    let nodes = target.spec.nodes.iter().map(hoist_phases::spec::NodeSpec::name);
-    try_join_all(nodes.map(|node| async move { until(deadline, || ask(target, &node)).await })).await?;
+    let nodes = target.spec.nodes.iter();
+    try_join_all(nodes.map(|node| async move { until(deadline, || ask(target, node)).await })).await?;
     Ok(())
 }
 
-async fn ask(target: &Target<'_>, node: &str) -> Result<Poll<()>, PhaseError> {
+async fn ask(target: &Target<'_>, node: &NodeSpec) -> Result<Poll<()>, PhaseError> {
     let networking = &target.spec.networking;
     let name = format!("kubernetes.default.svc.{}", networking.dns_domain);
     let server = networking.dns_service().to_string();
     let query = STANDARD.encode(query(&name));
     let command = ["timeout", "1", "bash", "-c", ASK, &server, &query];
-    let pending = |what: String| Ok(Poll::Pending(format!("{node} asked {server} for {name}: {what}")));
-    let container = node_name(&target.spec.name, node);
-    let output = match target.runtime.exec(&container, &command, &[]).await {
+    let pending = |what: String| Ok(Poll::Pending(format!("{} asked {server} for {name}: {what}", node.name())));
+    let output = match machines::exec(target.runtime, &target.spec.name, node, &command, &[]).await {
         Ok(output) => output,
         Err(error) => {
             let causes: Vec<_> = crate::error::chain(&error).map(ToString::to_string).collect();
