@@ -118,9 +118,11 @@ pub fn kind(field: &str, text: &str, size: &SizeFlags) -> Result<NodeKind, Probl
             let defaults = VmSize::default();
             let quantity = |field, text: &Option<String>, unit: u64, default| {
                 let Some(text) = text else { return Ok(default) };
-                let bytes = units::bytes(text).map_err(|rule| Problem::new(field, format_args!("{text:?}"), rule))?;
-                u32::try_from(bytes / unit)
-                    .map_err(|_| Problem::new(field, format_args!("{text:?}"), "is more than any machine has"))
+                let bytes =
+                    units::bytes(text).map_err(|rule| Problem::new(field, format_args!("{text:?}"), rule))?;
+                u32::try_from(bytes / unit).map_err(|_| {
+                    Problem::new(field, format_args!("{text:?}"), "is more than any machine has")
+                })
             };
             let size = VmSize {
                 cpus: cpus.unwrap_or(defaults.cpus),
@@ -158,8 +160,7 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_the_file() {
-        let groups =
-            Some(vec![NodeGroup { count: Some(3), ..NodeGroup::default() }, NodeGroup::default()]);
+        let groups = Some(vec![NodeGroup { count: Some(3), ..NodeGroup::default() }, NodeGroup::default()]);
         let count = |flag: Option<&str>| {
             let flags = NodeFlags { count: flag.map(str::to_owned), ..NodeFlags::default() };
             wanted(flags, groups.clone(), &mut Problems::default()).map(|kinds| kinds.len())

@@ -49,7 +49,8 @@ async fn ask(target: &Target<'_>, node: &NodeSpec) -> Result<Poll<()>, PhaseErro
     let server = networking.dns_service().to_string();
     let query = STANDARD.encode(query(&name));
     let command = ["timeout", "1", "bash", "-c", ASK, &server, &query];
-    let pending = |what: String| Ok(Poll::Pending(format!("{} asked {server} for {name}: {what}", node.name())));
+    let pending =
+        |what: String| Ok(Poll::Pending(format!("{} asked {server} for {name}: {what}", node.name())));
     let output = match machines::exec(target.runtime, &target.spec.name, node, &command, &[]).await {
         Ok(output) => output,
         Err(error) => {
