@@ -22,7 +22,7 @@ fn kind_1596_four_creates_at_once_share_nothing() {
     }
     for hoist in &hoists {
         let found = hoist.kubectl(&["get", "configmaps", "-n", "default", "-o", "name"]);
-        let own = found.lines().filter(|line| line.contains("/e2e-")).collect::<Vec<_>>();
+        let own = found.lines().filter(|line| line.contains("/e2e-up-")).collect::<Vec<_>>();
         assert_eq!(own, [format!("configmap/{}", hoist.name)]);
     }
 

@@ -42,7 +42,7 @@ const UNWANTED: [&str; 9] = [
 impl Hoist {
     /// A hoist whose cluster is named after what is tested and this process.
     pub(crate) fn new(what: &str) -> Self {
-        let name = format!("e2e-{what}-{}", std::process::id());
+        let name = format!("e2e-up-{what}-{}", std::process::id());
         Self { name, home: TempDir::new().expect("a temporary directory"), env: Vec::new() }
     }
 
