@@ -108,6 +108,7 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
             UpError::NotReady(_) | UpError::Timeout { .. } => Some(NOT_READY),
             UpError::Interrupted(_) => Some(INTERRUPTED),
             UpError::Kubeconfig(_) => None,
+            UpError::OtherCa => Some(CONFLICT),
         };
     }
     if error.is::<Interrupted>() {

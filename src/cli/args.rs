@@ -146,6 +146,12 @@ pub struct UpArgs {
     /// Another name or address the API server's certificate is valid for (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub extra_san: Vec<String>,
+    /// Certificate of a CA of yours to sign with, PEM; with --ca-key [default: a CA of the cluster's own]
+    #[arg(long, value_name = "FILE")]
+    pub ca_cert: Option<PathBuf>,
+    /// Its key: PKCS#1, PKCS#8 or SEC1, not encrypted
+    #[arg(long, value_name = "FILE")]
+    pub ca_key: Option<PathBuf>,
     /// Keep etcd's data on disk with fsync, rather than in memory
     #[arg(long)]
     pub durable_etcd: bool,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use hoist_phases::engine::{Events, PhaseFailure, Plan, run as run_plan};
 use hoist_phases::events::Event;
 use hoist_phases::phases::{Context, Outputs, PHASES, PhaseId};
-use hoist_phases::ports::Ports;
+use hoist_phases::pki::CertId;
+use hoist_phases::ports::{Ports, Store as _};
 use hoist_phases::spec::ClusterSpec;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -18,7 +19,7 @@ use super::signals::{Interrupted, interrupted};
 use crate::cluster::down::Snapshot;
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::{self, ReadyError, Target};
-use crate::config::{self, Settings};
+use crate::config::{self, Settings, UsersCa};
 use crate::error::BoxError;
 use crate::report::{self, Style, Times};
 use crate::runtime::Engine;
@@ -44,6 +45,10 @@ pub enum UpError {
     Timeout { timeout: Duration, running: Vec<PhaseId> },
     #[error("the cluster's kubeconfig")]
     Kubeconfig(#[source] BoxError),
+    #[error(
+        "--ca-cert: the cluster was made with another CA, which its nodes trust; make it anew to change that"
+    )]
+    OtherCa,
 }
 
 pub(super) async fn run(global: &Global, args: UpArgs) -> Result<(), BoxError> {
@@ -75,9 +80,10 @@ pub(super) async fn apply(
 ) -> Result<(), BoxError> {
     let before = Snapshot::take(engine.as_ref(), &session.state).await?;
     let style = Style::choose(settings.progress, global.no_color);
-    let result = match session.state.write_spec(&settings.spec) {
+    let recorded = session.state.write_spec(&settings.spec).map_err(BoxError::from);
+    let result = match recorded.and_then(|()| hand_over_ca(session, settings.ca.as_ref())) {
         Ok(()) => bring_up(engine, session, &settings, style).await,
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     match result {
         Ok(times) => {
@@ -96,6 +102,19 @@ pub(super) async fn apply(
             Err(error)
         }
     }
+}
+
+/// Puts a CA of the user's where the certs phase finds it; a cluster's CA is never replaced.
+fn hand_over_ca(session: &Session, ca: Option<&UsersCa>) -> Result<(), BoxError> {
+    let Some(UsersCa { cert, key }) = ca else { return Ok(()) };
+    for (path, content) in [(CertId::Ca.cert_path(), cert), (CertId::Ca.key_path(), key)] {
+        match session.state.read(&path)? {
+            Some(present) if present != *content => return Err(UpError::OtherCa.into()),
+            Some(_) => {}
+            None => session.state.write(&path, content)?,
+        }
+    }
+    Ok(())
 }
 
 /// Runs the phases and waits for readiness, both under one deadline and until a signal comes.

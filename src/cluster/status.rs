@@ -165,7 +165,7 @@ fn state(status: &Run) -> String {
     match status {
         Run::Created => "created".to_owned(),
         Run::Running => "running".to_owned(),
-        Run::Restarting => "restarting".to_owned(),
+        Run::Restarting { code } => format!("restarting after exit code {code}"),
         Run::Paused => "paused".to_owned(),
         Run::Exited { oom_killed: true, .. } => "exited (out of memory)".to_owned(),
         Run::Exited { code, .. } => format!("exited ({code})"),

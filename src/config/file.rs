@@ -26,6 +26,8 @@ pub struct ClusterFile {
     pub networking: NetworkingFile,
     #[serde(default)]
     pub extra_sans: Vec<String>,
+    #[serde(default)]
+    pub ca: CaFile,
     pub token: Option<String>,
     pub token_ttl: Option<String>,
     #[serde(default)]
@@ -79,6 +81,14 @@ pub struct ComponentFile {
     pub memory: Option<String>,
     /// CPU limit in cores, such as `2` or `500m`.
     pub cpus: Option<String>,
+}
+
+/// A CA of the user's; relative paths start at the configuration file.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CaFile {
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
 }
 
 /// Nodes that are alike.

@@ -1,6 +1,7 @@
 //! From flags and a configuration file to settings: a resolved cluster specification, and what
 //! concerns this run alone. Nothing here talks to the engine or a cluster.
 
+mod ca;
 mod check;
 mod cni;
 mod components;
@@ -22,6 +23,7 @@ use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
 use crate::cli::args::{Global, Progress, UpArgs};
 use crate::cluster::ready::Level;
 
+pub use ca::{CaError, UsersCa};
 pub use cni::{CniError, CniSource};
 pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use fetch::FetchError;
@@ -37,6 +39,8 @@ pub const DEFAULT_NAME: &str = "hoist";
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub spec: ClusterSpec,
+    /// To sign with instead of a CA of the cluster's own.
+    pub ca: Option<UsersCa>,
     pub skip: Vec<PhaseId>,
     pub wait: Level,
     /// For everything together, images excepted.
@@ -53,6 +57,8 @@ pub enum ConfigError {
     Invalid(#[from] Invalid),
     #[error(transparent)]
     Cni(#[from] CniError),
+    #[error(transparent)]
+    Ca(#[from] CaError),
     #[error("no random numbers for a bootstrap token")]
     Random,
 }
@@ -82,20 +88,27 @@ pub async fn finish(
         None => defaults(name, BootstrapToken::generate().map_err(|_| ConfigError::Random)?),
     };
     let cni = cni_of(&args, file.as_ref())?;
+    let ca = ca::read(&args, file.as_ref().map(|file| &file.ca), beside(&args))?;
     // Everything else is judged before anything is fetched.
     let mut settings = settings(args, file, base, cni.as_ref().map(CniSource::unread))?;
     if let Some(source) = cni {
         settings.spec.cni = source.load().await?;
     }
+    settings.ca = ca;
     Ok(settings)
+}
+
+/// Where relative paths in the configuration file start.
+fn beside(args: &UpArgs) -> &Path {
+    args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
 }
 
 fn cni_of(args: &UpArgs, file: Option<&ClusterFile>) -> Result<Option<CniSource>, CniError> {
     if let Some(text) = &args.cni {
         return CniSource::parse(text, Path::new("")).map(Some);
     }
-    let beside = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    file.and_then(|file| file.cni.as_deref()).map(|text| CniSource::parse(text, beside)).transpose()
+    let text = file.and_then(|file| file.cni.as_deref());
+    text.map(|text| CniSource::parse(text, beside(args))).transpose()
 }
 
 /// Reads one duration of a command line.

@@ -69,6 +69,9 @@ pub fn settings(
         token: token_flag,
         token_ttl: token_ttl_flag,
         extra_san,
+        // Read by `finish`, which may touch files.
+        ca_cert: _,
+        ca_key: _,
         durable_etcd,
         kube_proxy_mode,
         skip_phase,
@@ -84,6 +87,7 @@ pub fn settings(
         kubernetes,
         networking,
         extra_sans,
+        ca: _,
         token,
         token_ttl,
         etcd: EtcdFile { durable, tmpfs_size, quota },
@@ -154,6 +158,7 @@ pub fn settings(
     problems.into_result()?;
     Ok(Settings {
         spec,
+        ca: None,
         skip,
         wait,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),

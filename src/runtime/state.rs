@@ -95,7 +95,9 @@ fn container_status(state: &models::ContainerState) -> Status {
         Some(ContainerStateStatusEnum::CREATED) => Status::Created,
         Some(ContainerStateStatusEnum::RUNNING) => Status::Running,
         Some(ContainerStateStatusEnum::PAUSED) => Status::Paused,
-        Some(ContainerStateStatusEnum::RESTARTING) => Status::Restarting,
+        Some(ContainerStateStatusEnum::RESTARTING) => {
+            Status::Restarting { code: state.exit_code.unwrap_or_default() }
+        }
         _ => Status::Exited {
             code: state.exit_code.unwrap_or_default(),
             oom_killed: state.oom_killed.unwrap_or_default(),

@@ -31,15 +31,18 @@ fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
 
 fn shown(settings: &Settings) -> String {
     let spec = serde_json::to_string(&settings.spec).unwrap();
-    let Settings { spec: _, skip, wait, timeout, retain, progress } = settings;
-    format!("{spec} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
+    let Settings { spec: _, ca, skip, wait, timeout, retain, progress } = settings;
+    format!("{spec} {ca:?} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
 }
 
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
-/// `--config` has no field, and `--cni` is read before the rest: it has a test of its own.
+/// `--config` has no field; `--cni` and `--ca-*` name files: they have tests of their own.
 const PAIRS: &[(&str, &[&str], &str)] = &[
     ("nodes", &["--nodes=3"], "nodes: [{count: 3}]"),
     ("node-kind", &["--node-kind=container"], "nodes: [{kind: container}]"),
+    ("cpus", &["--node-kind=vm", "--cpus=4"], "nodes: [{kind: vm, cpus: 4}]"),
+    ("memory", &["--node-kind=vm", "--memory=3Gi"], "nodes: [{kind: vm, memory: 3Gi}]"),
+    ("disk", &["--node-kind=vm", "--disk=30Gi"], "nodes: [{kind: vm, disk: 30Gi}]"),
     ("kubernetes", &["--kubernetes=v1.35.4"], "kubernetes: v1.35.4"),
     ("pod-subnet", &["--pod-subnet=10.1.0.0/16"], "networking: {podSubnet: 10.1.0.0/16}"),
     ("service-subnet", &["--service-subnet=10.2.0.0/16"], "networking: {serviceSubnet: 10.2.0.0/16}"),
@@ -60,8 +63,9 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
 fn every_flag_of_up_is_a_field_of_the_file() {
     let cli = Cli::command();
     let up = cli.find_subcommand("up").unwrap();
-    let known =
-        |flag: &str| ["config", "cni"].contains(&flag) || PAIRS.iter().any(|(name, ..)| *name == flag);
+    let known = |flag: &str| {
+        ["config", "cni", "ca-cert", "ca-key"].contains(&flag) || PAIRS.iter().any(|(name, ..)| *name == flag)
+    };
     for flag in up.get_arguments().filter_map(|arg| arg.get_long()) {
         assert!(known(flag), "--{flag} has no field in the file, or no line in this test");
     }
@@ -144,7 +148,7 @@ components: {kubelet: {}, owner: {extraArgs: {x: y}}}
         "--timeout=5",
         "--token-ttl=x",
         "--kube-proxy-mode=ipvs",
-        "--node-kind=vm",
+        "--node-kind=pod",
     ];
     let error = resolve(&args, Some(yaml)).unwrap_err();
     for part in [
@@ -280,4 +284,28 @@ fn the_example_of_the_documentation_works_and_names_every_field() {
     for (flag, ..) in PAIRS {
         assert!(yaml.contains(&format!("--{flag}")), "--{flag} is missing from the example");
     }
+}
+
+#[tokio::test]
+async fn a_ca_of_the_users_is_read_whole_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("hoist.yaml");
+    std::fs::write(&config, "apiVersion: hoist.dev/v1alpha1\nkind: Cluster\nca: {cert: a.crt, key: a.key}\n")
+        .unwrap();
+    let args = || flags(&["--config", config.to_str().unwrap()]);
+    let finish = async |args| {
+        let (file, name) = hoist::config::begin(&Default::default(), &args).unwrap();
+        hoist::config::finish(args, file, name, None).await
+    };
+    std::fs::write(dir.path().join("a.crt"), "certificate").unwrap();
+    let error = finish(args()).await.unwrap_err().to_string();
+    assert!(error.contains("a.key") && error.contains("no such file"), "{error}");
+
+    std::fs::write(dir.path().join("a.key"), "key").unwrap();
+    let ca = finish(args()).await.unwrap().ca.unwrap();
+    assert_eq!((ca.cert.as_slice(), ca.key.as_slice()), (&b"certificate"[..], &b"key"[..]));
+    assert_eq!(format!("{ca:?}"), "UsersCa", "a key in a log is no key any more");
+
+    let error = finish(flags(&["--ca-cert", "a.crt"])).await.unwrap_err().to_string();
+    assert_eq!(error, "--ca-cert without --ca-key: a CA signs with its key; give both");
 }

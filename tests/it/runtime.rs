@@ -237,7 +237,7 @@ async fn states_are_read() {
     let states = [
         (json!({"Status": "created", "StartedAt": "0001-01-01T00:00:00Z"}), Status::Created),
         (json!({"Status": "running", "StartedAt": "2026-01-02T03:04:05.6Z"}), Status::Running),
-        (json!({"Status": "restarting"}), Status::Restarting),
+        (json!({"Status": "restarting", "ExitCode": 2}), Status::Restarting { code: 2 }),
         (json!({"Status": "paused"}), Status::Paused),
         (
             json!({"Status": "exited", "ExitCode": 137, "OOMKilled": true}),

@@ -29,8 +29,8 @@ pub enum ContainerError {
     Runtime(#[from] RuntimeError),
     #[error("{name} ended with exit code {code}{oom}; its last lines:\n{log}", oom = if *oom_killed { " (out of memory)" } else { "" })]
     Ended { name: String, code: i64, oom_killed: bool, log: String },
-    #[error("{name} keeps ending ({ends} times); its last lines:\n{log}")]
-    KeepsEnding { name: String, ends: u32, log: String },
+    #[error("{name} keeps ending ({ends} times) with exit code {code}; its last lines:\n{log}")]
+    KeepsEnding { name: String, ends: u32, code: i64, log: String },
     #[error("{0} is gone")]
     Gone(String),
 }
@@ -107,7 +107,7 @@ fn decide(found: Option<&ContainerState>, hash: &str, owner: Option<&ContainerSt
         }
     }
     match found.status {
-        Status::Running | Status::Restarting => Decision::Keep,
+        Status::Running | Status::Restarting { .. } => Decision::Keep,
         Status::Created | Status::Paused | Status::Exited { .. } => Decision::Start,
     }
 }
@@ -157,11 +157,15 @@ impl Watch {
             *before.entry(name.clone()).or_insert(state.restarts)
         };
         let ends = state.restarts.saturating_sub(before);
-        if ends >= MAX_ENDS && self.begin.elapsed() < SHORT_LIFE * ends {
-            let log = runtime.logs(&name, LOG_TAIL).await?;
-            return Err(ContainerError::KeepsEnding { name, ends, log });
+        let short_lived = ends >= MAX_ENDS && self.begin.elapsed() < SHORT_LIFE * ends;
+        match state.status {
+            // Between two starts, where it is most of the time by then, its exit code is known.
+            Status::Restarting { code } if short_lived => {
+                let log = runtime.logs(&name, LOG_TAIL).await?;
+                Err(ContainerError::KeepsEnding { name, ends, code, log })
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

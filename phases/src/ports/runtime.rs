@@ -177,7 +177,9 @@ pub enum Status {
     Created,
     Running,
     /// The engine is starting it again after an end of its own.
-    Restarting,
+    Restarting {
+        code: i64,
+    },
     Paused,
     Exited {
         code: i64,
