@@ -9,7 +9,9 @@ use hoist_phases::phases::preflight::{PreflightError, Problem};
 use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
-use crate::cli::{Interrupted, LogsError, NodeCommandError, NotWell, SessionError, UnknownImage, UpError};
+use crate::cli::{
+    Interrupted, LogsError, MachineError, NodeCommandError, NotWell, SessionError, UnknownImage, UpError,
+};
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
@@ -101,6 +103,13 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     }
     if let Some(error) = error.downcast_ref::<PreflightError>() {
         return Some(preflight(error));
+    }
+    if let Some(error) = error.downcast_ref::<MachineError>() {
+        return match error {
+            // The code of the command itself, as ssh(1) has it.
+            MachineError::Command(code) => u8::try_from(*code).ok().map(Code),
+            MachineError::Unknown { .. } | MachineError::NoConsole(_) => Some(USAGE),
+        };
     }
     if let Some(error) = error.downcast_ref::<UpError>() {
         return match error {

@@ -293,6 +293,37 @@ pub enum NodeCommand {
         #[arg(required = true)]
         names: Vec<String>,
     },
+    /// Run a command on a node, or a shell
+    Ssh {
+        /// A name such as `node01`
+        node: String,
+        /// The command; a login shell when none is given
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Talk to the serial console of a virtual machine; Ctrl-] leaves it
+    Console {
+        /// A name such as `node01`
+        node: String,
+    },
+    /// Shut machines down; they keep their disks and stay members
+    Stop {
+        /// Names such as `node02`
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Start machines that were stopped or have died, and wait until their nodes are Ready
+    Start {
+        /// Names such as `node02`
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Stop, then start
+    Restart {
+        /// Names such as `node02`
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
     /// Put images of the engine, or of archives, into the nodes' containerd
     Load {
         /// References of the engine's store, or paths of image archives

@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use bollard::exec::{CreateExecOptions, StartExecResults};
 use futures_util::StreamExt as _;
+use hoist_phases::phases::machines;
 use hoist_phases::ports::{ContainerState, Runtime as _, label};
 use hoist_phases::spec::ClusterName;
 
@@ -61,10 +62,12 @@ async fn journal(
     follow: bool,
 ) -> Result<(), BoxError> {
     let failed = |source| LogsError::Journal { node: node.to_owned(), source };
-    let mut command = vec!["journalctl".to_owned(), "--no-pager".to_owned(), format!("--lines={tail}")];
-    command.extend(follow.then(|| "--follow".to_owned()));
+    let lines = format!("--lines={tail}");
+    let mut command = vec!["journalctl", "--no-pager", lines.as_str()];
+    command.extend(follow.then_some("--follow"));
+    let kind = container.labels.get(label::KIND).map_or("", String::as_str);
     let options = CreateExecOptions {
-        cmd: Some(command),
+        cmd: Some(machines::on_kind(kind, &command)),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         ..CreateExecOptions::default()

@@ -10,6 +10,7 @@ mod kubeconfig;
 mod kubectl;
 mod list;
 mod logs;
+mod machine;
 mod node;
 mod phase;
 mod session;
@@ -30,6 +31,7 @@ use args::{Cli, Command, Global, ImagesCommand, PhaseCommand};
 pub use docs::pages as reference_pages;
 pub use images::UnknownImage;
 pub use logs::LogsError;
+pub use machine::MachineError;
 pub use node::NodeCommandError;
 pub use session::SessionError;
 pub use signals::Interrupted;
@@ -48,7 +50,12 @@ pub fn main() -> ExitCode {
     };
     log(&global);
     let result = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let result = result.map_err(BoxError::from).and_then(|runtime| runtime.block_on(run(global, command)));
+    let result = result.map_err(BoxError::from).and_then(|runtime| {
+        let result = runtime.block_on(run(global, command));
+        // Reading a terminal can't be cancelled: don't wait for a key that nobody will press.
+        runtime.shutdown_background();
+        result
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.downcast_ref::<OutputError>().is_some_and(OutputError::is_broken_pipe) => {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::args::{Format, Global, JoinCommandArgs, NodeCommand, NodeSizeArgs};
 use super::session::{self, Session};
-use super::{status, up};
+use super::{machine, status, up};
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
 use crate::config::{self, Problem, SizeFlags};
@@ -48,6 +48,14 @@ pub(super) async fn run(global: &Global, command: NodeCommand) -> Result<(), Box
         NodeCommand::List(output) => list(global, output.output).await,
         NodeCommand::Add { count, no_join, kind, size } => add(global, count, no_join, &kind, size).await,
         NodeCommand::Remove { names } => remove(global, &names).await,
+        NodeCommand::Ssh { node, command } => machine::ssh(global, &node, &command).await,
+        NodeCommand::Console { node } => machine::console(global, &node).await,
+        NodeCommand::Stop { names } => machine::stop(global, &names).await,
+        NodeCommand::Start { names } => machine::start(global, &names).await,
+        NodeCommand::Restart { names } => {
+            machine::stop(global, &names).await?;
+            machine::start(global, &names).await
+        }
         NodeCommand::Load { images } => load_images(global, &images).await,
     }
 }

@@ -78,6 +78,11 @@ pub(super) fn nodes(status: &Status) -> String {
         };
         [
             node.name.clone(),
+            match (&node.kind, &node.accelerator) {
+                (Some(kind), Some(accelerator)) => format!("{kind} ({accelerator})"),
+                (Some(kind), None) => kind.clone(),
+                (None, _) => "external".to_owned(),
+            },
             ready.to_owned(),
             node.container.clone().unwrap_or_else(|| "-".to_owned()),
             node.version.clone().unwrap_or_default(),
@@ -85,5 +90,5 @@ pub(super) fn nodes(status: &Status) -> String {
             node.joined.clone().unwrap_or_default(),
         ]
     });
-    report::table(["NODE", "READY", "CONTAINER", "VERSION", "ADDRESS", "JOINED"], rows)
+    report::table(["NODE", "KIND", "READY", "CONTAINER", "VERSION", "ADDRESS", "JOINED"], rows)
 }

@@ -118,7 +118,7 @@ fn hand_over_ca(session: &Session, ca: Option<&UsersCa>) -> Result<(), BoxError>
 }
 
 /// Runs the phases and waits for readiness, both under one deadline and until a signal comes.
-async fn bring_up(
+pub(super) async fn bring_up(
     engine: &Arc<Engine>,
     session: &Session,
     settings: &Settings,

@@ -4,14 +4,13 @@
 
 use std::fmt;
 
+use hoist_phases::phases::containers::is_stranded;
 use hoist_phases::phases::machines;
 use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::Component;
 use hoist_phases::spec::networking::API_PORT;
 use serde::Serialize;
 use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::ready::not_ready;
 
@@ -81,6 +80,12 @@ pub struct NodeStatus {
     /// State of its container; absent for machines that hoist doesn't run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// What it runs on: `container` or `vm`; absent for machines that hoist doesn't run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// `kvm` or `tcg`, of virtual machines that run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accelerator: Option<String>,
     /// Absent when the API doesn't answer or knows no such Node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
@@ -120,7 +125,7 @@ pub async fn status(
                 problems.push(format!("{component} is {}", state(&container.status)));
             }
             Some(container) => {
-                let stranded = owner.filter(|owner| shares_a_dead_namespace(container, owner));
+                let stranded = owner.filter(|owner| is_stranded(container, owner));
                 problems.extend(stranded.map(|_| {
                     format!("{component} is in the network namespace of an earlier run of the owner; `hoist up` starts it again")
                 }));
@@ -128,7 +133,7 @@ pub async fn status(
         }
     }
 
-    let mut nodes = machines_of(&containers, &mut problems);
+    let mut nodes = machines_of(runtime, &containers, &mut problems).await;
     let any_running = containers.iter().any(|container| container.status == Run::Running);
     if let Some(api) = api.filter(|_| any_running) {
         match api.list("v1", "Node", None).await {
@@ -190,26 +195,24 @@ fn describe(
     }
 }
 
-/// A namespace lives as long as the owner's process: one that started after the sharer, or was
-/// made anew, has another namespace than the sharer holds.
-fn shares_a_dead_namespace(sharer: &ContainerState, owner: &ContainerState) -> bool {
-    if sharer.id == owner.id {
-        return false;
-    }
-    let other_owner = sharer.network_of.as_ref().is_some_and(|of| *of != owner.id && *of != owner.name);
-    let moment = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok();
-    let older = moment(&sharer.started_at).zip(moment(&owner.started_at)).is_some_and(|(s, o)| s < o);
-    other_owner || older
-}
-
-fn machines_of(containers: &[ContainerState], problems: &mut Vec<String>) -> Vec<NodeStatus> {
+async fn machines_of(
+    runtime: &dyn Runtime,
+    containers: &[ContainerState],
+    problems: &mut Vec<String>,
+) -> Vec<NodeStatus> {
     let mut nodes = Vec::new();
     for container in containers.iter().filter(|c| role_of(c) == Some(machines::ROLE)) {
         let name = container.labels.get(label::NODE).unwrap_or(&container.name).clone();
         if container.status != Run::Running {
             problems.push(format!("container of {name} is {}", state(&container.status)));
         }
-        nodes.push(NodeStatus { name, container: Some(state(&container.status)), ..NodeStatus::default() });
+        let kind = container.labels.get(label::KIND).cloned();
+        let accelerator = match (kind.as_deref(), &container.status) {
+            (Some("vm"), Run::Running) => machines::accelerator(runtime, &container.name).await,
+            _ => None,
+        };
+        let container = Some(state(&container.status));
+        nodes.push(NodeStatus { name, container, kind, accelerator, ..NodeStatus::default() });
     }
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     nodes

@@ -10,6 +10,7 @@ pub mod connect;
 mod create;
 mod exec;
 mod info;
+mod interactive;
 mod lifecycle;
 mod logs;
 mod state;

@@ -98,8 +98,7 @@ fn decide(found: Option<&ContainerState>, hash: &str, owner: Option<&ContainerSt
         return Decision::Recreate;
     }
     if let Some(owner) = owner {
-        // A namespace is joined by container id: a re-made owner leaves its sharers with a dead one.
-        if found.network_of.as_ref().is_some_and(|id| *id != owner.id) {
+        if joined_another(found, owner) {
             return Decision::Recreate;
         }
         if found.status == Status::Running && started_before(found, owner) {
@@ -112,8 +111,20 @@ fn decide(found: Option<&ContainerState>, hash: &str, owner: Option<&ContainerSt
     }
 }
 
-/// Whether `sharer` runs since before the start of `owner`, and so in a namespace that is no more.
-pub fn started_before(sharer: &ContainerState, owner: &ContainerState) -> bool {
+/// Whether `sharer` holds another network namespace than `owner` has: an earlier one of the same
+/// container, or that of a container which had its place before.
+pub fn is_stranded(sharer: &ContainerState, owner: &ContainerState) -> bool {
+    sharer.id != owner.id && (joined_another(sharer, owner) || started_before(sharer, owner))
+}
+
+/// A namespace is joined by container id (some engines tell the name): a re-made owner leaves its
+/// sharers with a dead one.
+fn joined_another(sharer: &ContainerState, owner: &ContainerState) -> bool {
+    sharer.network_of.as_ref().is_some_and(|of| *of != owner.id && *of != owner.name)
+}
+
+/// A namespace lives as long as the owner's process.
+fn started_before(sharer: &ContainerState, owner: &ContainerState) -> bool {
     let moment = |state: &ContainerState| OffsetDateTime::parse(&state.started_at, &Rfc3339).ok();
     match (moment(sharer), moment(owner)) {
         (Some(sharer), Some(owner)) => sharer < owner,

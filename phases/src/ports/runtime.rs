@@ -13,6 +13,8 @@ pub mod label {
     pub const ROLE: &str = "dev.hoist.role";
     /// Node name, on the containers and volumes of nodes.
     pub const NODE: &str = "dev.hoist.node";
+    /// What a node runs on ([`crate::spec::NodeKind::name`]).
+    pub const KIND: &str = "dev.hoist.kind";
     /// Content hash of the [`super::ContainerSpec`] a container was made from.
     pub const HASH: &str = "dev.hoist.hash";
 }

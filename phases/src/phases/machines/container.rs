@@ -140,6 +140,7 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
     let mut machine = ContainerSpec::new(&name, images::reference(spec, "node"), Network::None);
     machine.hostname = Some(node.name());
     machine.labels.insert(label::NODE.to_owned(), node.name());
+    machine.labels.insert(label::KIND.to_owned(), node.kind.to_string());
     machine.capabilities = CAPABILITIES.map(str::to_owned).to_vec();
     machine.read_only_root = false;
     machine.unconfined = true;

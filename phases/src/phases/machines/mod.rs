@@ -74,11 +74,21 @@ pub async fn exec(
 /// A command as it has to be run in the node's container: by itself, or through the shell of the
 /// machine within.
 pub fn on_node<'a>(node: &NodeSpec, command: &[&'a str]) -> Vec<&'a str> {
-    let shell = match node.kind {
-        NodeKind::Container => None,
-        NodeKind::Vm(_) => Some(vm::EXEC),
-    };
+    on_kind(node.kind.name(), command)
+}
+
+/// The same for a kind known by its name, the value of [`crate::ports::label::KIND`].
+pub fn on_kind<'a>(kind: &str, command: &[&'a str]) -> Vec<&'a str> {
+    let shell = (kind == vm::KIND).then_some(vm::EXEC);
     shell.into_iter().chain(command.iter().copied()).collect()
+}
+
+/// What a virtual machine's processors run on: `kvm`, or `tcg` where they are emulated; `None`
+/// while it isn't known.
+pub async fn accelerator(runtime: &dyn Runtime, container: &str) -> Option<String> {
+    let output = runtime.exec(container, &["cat", vm::ACCELERATOR], &[]).await.ok()?;
+    let name = output.stdout.trim().to_owned();
+    (output.code == 0 && !name.is_empty()).then_some(name)
 }
 
 /// Removes a node's machine with its volumes; whether it exists or not.

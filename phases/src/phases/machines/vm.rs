@@ -13,8 +13,14 @@ use crate::phases::{Context, images, wait};
 use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, label};
 use crate::spec::{ClusterSpec, Component, NodeSpec, VmSize};
 
+/// The name of this kind.
+pub(super) const KIND: &str = "vm";
+
 /// Runs a command in the guest, over SSH with keys made on the machine's first start.
 pub(super) const EXEC: &str = "/usr/local/bin/hoist-exec";
+
+/// Holds the accelerator, `kvm` or `tcg`, while the machine runs.
+pub(super) const ACCELERATOR: &str = "/run/hoist-accel";
 
 /// The machine's disk: an overlay on the image's, which is never written to.
 pub(super) const VOLUMES: [&str; 1] = ["disk"];
@@ -108,6 +114,7 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> Conta
     let owner = component_name(&spec.name, Component::Owner);
     let mut machine = ContainerSpec::new(&name, images::reference(spec, "vm"), Network::Container(owner));
     machine.labels.insert(label::NODE.to_owned(), node.name());
+    machine.labels.insert(label::KIND.to_owned(), node.kind.to_string());
     machine.env = [
         ("NODE_NAME", node.name()),
         ("NODE_MAC", node.mac()),
