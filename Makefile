@@ -29,7 +29,7 @@ cluster-down: build
 	@$(HOIST) down --name '$(NAME)'
 
 images: setup build
-	@$(HOIST) images ensure $(if $(KUBERNETES),--kubernetes '$(KUBERNETES)')
+	@$(HOIST) images ensure --node-kind '$(NODE_KIND)' $(if $(KUBERNETES),--kubernetes '$(KUBERNETES)')
 
 test: setup
 	@scripts/test

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::images::ImagesCommand;
 use crate::env;
 
 /// Lifts a real Kubernetes control plane out of the nodes: containers in one network namespace
@@ -222,51 +223,6 @@ pub struct LogsArgs {
     /// Number of lines from the end
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
     pub tail: u32,
-}
-
-#[derive(Debug, Clone, Default, Args)]
-pub struct VersionArg {
-    /// Kubernetes version [default: v1.36.3]
-    #[arg(long, value_name = "VERSION")]
-    pub kubernetes: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ImagesCommand {
-    /// List the images a cluster needs and whether the engine has them
-    List {
-        #[command(flatten)]
-        version: VersionArg,
-        #[command(flatten)]
-        output: OutputArgs,
-    },
-    /// Get what is missing: from the archive directory, a registry, or by building
-    Ensure {
-        #[command(flatten)]
-        version: VersionArg,
-        /// Directory of image archives to look into first
-        #[arg(long, value_name = "DIR")]
-        archive: Option<PathBuf>,
-    },
-    /// Build images
-    Build {
-        #[command(flatten)]
-        version: VersionArg,
-        /// Names of images, such as `node`; all when none is given
-        images: Vec<String>,
-    },
-    /// Write the images into a directory of archives
-    Save {
-        #[command(flatten)]
-        version: VersionArg,
-        /// The directory, made when it isn't there
-        dir: PathBuf,
-    },
-    /// Load every image archive of a directory
-    Load {
-        /// The directory
-        dir: PathBuf,
-    },
 }
 
 #[derive(Debug, Subcommand)]

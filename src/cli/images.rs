@@ -2,13 +2,69 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand, ValueEnum};
 use hoist_phases::spec::KubernetesVersion;
 
-use super::args::{Format, VersionArg};
+use super::args::{Format, OutputArgs};
 use super::session;
 use crate::error::BoxError;
-use crate::images::{self, EnsureOptions, IMAGES, ImageStatus, Progress, ProgressKind, Role};
+use crate::images::{self, EnsureOptions, IMAGES, ImageStatus, Need, Progress, ProgressKind, Role};
 use crate::report;
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct VersionArg {
+    /// Kubernetes version [default: v1.36.3]
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: Option<String>,
+}
+
+/// What the images of `images ensure` are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NodeKindArg {
+    Container,
+    Vm,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImagesCommand {
+    /// List the images a cluster needs and whether the engine has them
+    List {
+        #[command(flatten)]
+        version: VersionArg,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Get what is missing: from the archive directory, a registry, or by building
+    Ensure {
+        #[command(flatten)]
+        version: VersionArg,
+        /// What nodes will run on: the image of virtual machines is large, and fetched for them alone
+        #[arg(long, value_name = "KIND", value_enum, default_value = "container")]
+        node_kind: NodeKindArg,
+        /// Directory of image archives to look into first
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
+    /// Build images
+    Build {
+        #[command(flatten)]
+        version: VersionArg,
+        /// Names of images, such as `node`; all when none is given
+        images: Vec<String>,
+    },
+    /// Write the images into a directory of archives
+    Save {
+        #[command(flatten)]
+        version: VersionArg,
+        /// The directory, made when it isn't there
+        dir: PathBuf,
+    },
+    /// Load every image archive of a directory
+    Load {
+        /// The directory
+        dir: PathBuf,
+    },
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("image {0:?}: must be one of {names}", names = IMAGES.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "))]
@@ -43,10 +99,18 @@ fn row(status: &ImageStatus) -> [String; 5] {
     [status.name.to_owned(), state.to_owned(), size, contains, status.reference.clone()]
 }
 
-pub(super) async fn ensure(arg: &VersionArg, archive_dir: Option<PathBuf>) -> Result<(), BoxError> {
+pub(super) async fn ensure(
+    arg: &VersionArg,
+    archive_dir: Option<PathBuf>,
+    kind: NodeKindArg,
+) -> Result<(), BoxError> {
     let version = version(arg)?;
     let engine = session::engine().await?;
-    let options = EnsureOptions { archive_dir, ..EnsureOptions::default() };
+    let needs: &[Need] = match kind {
+        NodeKindArg::Container => &[Need::Cluster],
+        NodeKindArg::Vm => &[Need::Cluster, Need::VmNodes],
+    };
+    let options = EnsureOptions { archive_dir, roles: images::needed(needs), ..EnsureOptions::default() };
     let report = images::ensure(engine.docker(), &version, &options, &tell).await?;
     summary(&report);
     Ok(())

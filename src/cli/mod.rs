@@ -26,9 +26,10 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::error::{BoxError, render};
 use crate::report::OutputError;
 use crate::{exit, report};
-use args::{Cli, Command, Global, ImagesCommand, PhaseCommand};
+use args::{Cli, Command, Global, PhaseCommand};
 
 pub use docs::pages as reference_pages;
+use images::ImagesCommand;
 pub use images::UnknownImage;
 pub use logs::LogsError;
 pub use machine::MachineError;
@@ -79,7 +80,9 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Logs(args) => logs::run(&global, args).await,
         Command::Images(command) => match command {
             ImagesCommand::List { version, output } => images::list(&version, output.output).await,
-            ImagesCommand::Ensure { version, archive } => images::ensure(&version, archive).await,
+            ImagesCommand::Ensure { version, archive, node_kind } => {
+                images::ensure(&version, archive, node_kind).await
+            }
             ImagesCommand::Build { version, images } => images::build(&version, &images).await,
             ImagesCommand::Save { version, dir } => images::save(&version, &dir).await,
             ImagesCommand::Load { dir } => images::load(&dir).await,

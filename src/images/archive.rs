@@ -4,17 +4,21 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use bollard::Docker;
 use serde::Deserialize;
 
 use super::error::ImageError;
+use super::progress::Reporter;
+use super::table::{Need, Role};
+use super::{engine, list};
 
 /// Name of the archive of a version.
-pub(crate) fn file_name(version: &str) -> String {
+fn file_name(version: &str) -> String {
     format!("hoist-images-{version}.tar")
 }
 
 /// The archives of a directory, in the order of their names.
-pub(crate) fn in_directory(directory: &Path) -> Result<Vec<PathBuf>, ImageError> {
+fn in_directory(directory: &Path) -> Result<Vec<PathBuf>, ImageError> {
     let entries = std::fs::read_dir(directory).map_err(ImageError::file("read", directory))?;
     let mut archives: Vec<PathBuf> = entries
         .flatten()
@@ -26,7 +30,7 @@ pub(crate) fn in_directory(directory: &Path) -> Result<Vec<PathBuf>, ImageError>
 }
 
 /// Names of the images in an archive, read from its index alone: contents are skipped, not read.
-pub(crate) fn references(archive: &Path) -> Result<Vec<String>, ImageError> {
+fn references(archive: &Path) -> Result<Vec<String>, ImageError> {
     #[derive(Deserialize)]
     struct Image {
         #[serde(rename = "RepoTags")]
@@ -50,6 +54,51 @@ pub(crate) fn references(archive: &Path) -> Result<Vec<String>, ImageError> {
     }
     // Some other tar archive.
     Ok(Vec::new())
+}
+
+/// Saves the images of a version that the engine has as one archive in a directory: at least all of
+/// [`Need::Cluster`].
+pub async fn save(docker: &Docker, version: &str, directory: &Path) -> Result<PathBuf, ImageError> {
+    let statuses = list(docker, version).await?;
+    let (present, absent): (Vec<_>, Vec<_>) = statuses.into_iter().partition(|status| status.present);
+    let absent: Vec<_> =
+        absent.into_iter().filter(|status| status.role.spec().need == Need::Cluster).collect();
+    if !absent.is_empty() {
+        let list: Vec<_> = absent.into_iter().map(|status| status.reference).collect();
+        return Err(ImageError::Missing { count: list.len(), list: list.join(", ") });
+    }
+    std::fs::create_dir_all(directory).map_err(ImageError::file("create", directory))?;
+    let references: Vec<_> = present.into_iter().map(|status| status.reference).collect();
+    let path = directory.join(file_name(version));
+    engine::save(docker, &references, &path).await?;
+    Ok(path)
+}
+
+/// Loads every archive of a directory and returns the names of what was loaded.
+pub async fn load(docker: &Docker, directory: &Path) -> Result<Vec<String>, ImageError> {
+    let mut loaded = Vec::new();
+    for path in in_directory(directory)? {
+        loaded.extend(engine::load(docker, &path).await?);
+    }
+    Ok(loaded)
+}
+
+/// Loads the archives that hold something of what is missing.
+pub(super) async fn load_missing(
+    docker: &Docker,
+    version: &str,
+    directory: &Path,
+    absent: &[Role],
+    reporter: Reporter<'_>,
+) -> Result<(), ImageError> {
+    let wanted: Vec<_> = absent.iter().map(|role| role.reference(version)).collect();
+    for path in in_directory(directory)? {
+        if references(&path)?.iter().any(|reference| wanted.contains(reference)) {
+            reporter.step("archive", format!("load {}", path.display()));
+            engine::load(docker, &path).await?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

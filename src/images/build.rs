@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bollard::Docker;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -25,6 +27,9 @@ const BUILDS: usize = 2;
 /// Label of build stages whose result is copied out of them.
 const STAGE_LABEL: &str = "dev.hoist.stage";
 
+/// Age at which what killed runs have left behind is removed: nobody builds with it any more.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Variables of the user's own programs that a build step needs as well.
 const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 
@@ -35,6 +40,9 @@ struct Run<'a> {
     release: &'static Release,
     work: WorkDir,
     reporter: Reporter<'a>,
+    /// Ids of images that this run has made or replaced, and that nothing will need: other runs may be in
+    /// the middle of theirs, so nothing else is removed.
+    garbage: Mutex<Vec<String>>,
 }
 
 /// Builds the wanted images and whatever of theirs is missing below them. Returns what was built.
@@ -49,49 +57,48 @@ pub(crate) async fn run(
     let work = WorkDir::open(cache).await?;
     let release = Release::of(version);
     let absent = missing(docker, version, &[]).await?;
-    let mut pending = closure(wanted, &absent);
+    let pending = closure(wanted, &absent);
     let all: Vec<Role> = pending.iter().map(|spec| spec.role).collect();
-    let run = Run { docker, version, release, work, reporter };
+    let run = Run { docker, version, release, work, reporter, garbage: Mutex::default() };
 
     let arch = engine::architecture(docker).await?;
     let request = golang::Request { version, release, arch: &arch, images: &pending };
     let (below, above): (Vec<&ImageSpec>, Vec<&ImageSpec>) =
-        pending.iter().copied().partition(|spec| spec.programs.is_empty());
+        pending.iter().copied().partition(|spec| !compiled(spec));
     let on_base = pending.iter().any(|spec| spec.parent == Parent::Base);
     let packages = async {
         if on_base {
             base::ensure(docker, &run.work, reporter, registries, &arch).await?;
         }
-        for spec in &below {
-            run.image(spec, &Programs::default()).await?;
-        }
-        Ok(())
+        run.images(below, &Programs::default()).await
     };
-    let ((), programs) = tokio::try_join!(packages, golang::build(&run.work, reporter, request))?;
-
-    pending = above;
-    while !pending.is_empty() {
-        let (ready, later): (Vec<&ImageSpec>, Vec<&ImageSpec>) = pending
-            .iter()
-            .copied()
-            .partition(|spec| needs(spec).all(|role| pending.iter().all(|other| other.role != role)));
-        let builds = ready.into_iter().map(|spec| run.image(spec, &programs));
-        stream::iter(builds).buffer_unordered(BUILDS).try_collect::<Vec<_>>().await?;
-        pending = later;
+    let built = async {
+        let ((), programs) = tokio::try_join!(packages, golang::build(&run.work, reporter, request))?;
+        run.images(above, &programs).await
+    };
+    let result = built.await;
+    // One image may have failed after others were built.
+    for image in run.garbage.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        engine::remove(docker, &image).await?;
     }
     for label in [STAGE_LABEL, LABEL_RECIPE] {
-        engine::prune(docker, label).await?;
+        engine::prune(docker, label, ABANDONED).await?;
     }
-    Ok(all)
+    result.map(|()| all)
+}
+
+/// Whether an image holds, at whatever depth, a program that is compiled here.
+fn compiled(spec: &ImageSpec) -> bool {
+    !spec.programs.is_empty() || needs(spec).any(|role| compiled(role.spec()))
 }
 
 /// Images that must be there before another can be built.
-fn needs(spec: &ImageSpec) -> impl Iterator<Item = Role> {
-    let parent = match spec.parent {
-        Parent::Image(role) => Some(role),
-        Parent::Scratch | Parent::Base => None,
+fn needs(spec: &ImageSpec) -> impl Iterator<Item = Role> + use<> {
+    let parents: &'static [Role] = match spec.parent {
+        Parent::Images(roles) => roles,
+        Parent::Scratch | Parent::Base => &[],
     };
-    parent.into_iter().chain(spec.preloads.iter().copied())
+    parents.iter().chain(spec.preloads).copied()
 }
 
 /// The wanted images with everything absent that they need, in the order of the table.
@@ -108,6 +115,29 @@ fn closure(wanted: &[Role], absent: &[Role]) -> Vec<&'static ImageSpec> {
 }
 
 impl Run<'_> {
+    /// Builds images, those first that others of them need.
+    async fn images(
+        &self,
+        mut pending: Vec<&'static ImageSpec>,
+        programs: &Programs,
+    ) -> Result<(), ImageError> {
+        while !pending.is_empty() {
+            let (ready, later): (Vec<&ImageSpec>, Vec<&ImageSpec>) = pending
+                .iter()
+                .copied()
+                .partition(|spec| needs(spec).all(|role| pending.iter().all(|other| other.role != role)));
+            let builds = ready.into_iter().map(|spec| self.image(spec, programs));
+            stream::iter(builds).buffer_unordered(BUILDS).try_collect::<Vec<_>>().await?;
+            pending = later;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, images: impl IntoIterator<Item = String>) {
+        // The list is whole even if another holder panicked.
+        self.garbage.lock().unwrap_or_else(PoisonError::into_inner).extend(images);
+    }
+
     /// Builds one image whose needs are met.
     async fn image(&self, spec: &'static ImageSpec, programs: &Programs) -> Result<(), ImageError> {
         let reference = spec.role.reference(self.version);
@@ -148,7 +178,9 @@ impl Run<'_> {
             arguments: self.arguments(spec),
             labels: self.labels(spec),
         };
-        engine::build(self.docker, &path, request, self.reporter).await?;
+        let replaced = engine::inspect(self.docker, &reference).await?.and_then(|image| image.id);
+        let stages = engine::build(self.docker, &path, request, self.reporter).await?;
+        self.discard(stages.into_iter().chain(replaced));
         std::fs::remove_file(&path).map_err(ImageError::file("remove", &path))?;
         self.reporter.done(spec.name, format!("built {reference}"));
         Ok(())
@@ -180,9 +212,8 @@ impl Run<'_> {
             Parent::Base => {
                 arguments.insert("BASE".to_owned(), base::REFERENCE.to_owned());
             }
-            Parent::Image(role) => {
-                let name = role.name().to_uppercase();
-                arguments.insert(name, role.reference(self.version));
+            Parent::Images(roles) => {
+                arguments.extend(roles.iter().map(|role| (role.argument(), role.reference(self.version))));
             }
         }
         if spec.files.iter().any(|file| file.content.contains("ARG KUBERNETES_VERSION")) {
@@ -211,9 +242,16 @@ mod tests {
     #[test]
     fn what_is_absent_below_a_wanted_image_is_built_too() {
         let absent = [Role::Network, Role::Pause, Role::Etcd];
-        assert_eq!(names(&closure(&[Role::KubeProxy], &absent)), ["kube-proxy", "network"]);
+        assert_eq!(names(&closure(&[Role::Tools], &absent)), ["network", "tools"]);
         assert_eq!(names(&closure(&[Role::Node], &absent)), ["pause", "network", "node"]);
         assert_eq!(names(&closure(&[Role::Node], &[])), ["node"]);
+        assert_eq!(names(&closure(&[Role::Vm], &[Role::Node])), ["node", "vm"]);
+    }
+
+    #[test]
+    fn only_images_of_packages_alone_are_built_beside_the_compiler() {
+        let below: Vec<_> = IMAGES.iter().filter(|spec| !compiled(spec)).collect();
+        assert_eq!(names(&below), ["network", "tools"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use bollard::errors::Error as EngineError;
 use bollard::models::ImageInspect;
 use bollard::query_parameters::{
     BuildImageOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptionsBuilder,
-    PruneImagesOptionsBuilder, TagImageOptionsBuilder,
+    PruneImagesOptionsBuilder, RemoveImageOptions, TagImageOptionsBuilder,
 };
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,13 +116,14 @@ pub(crate) struct BuildRequest<'a> {
     pub(crate) labels: HashMap<String, String>,
 }
 
-/// Builds an image from a context archive with the engine's classic builder, which every engine has.
+/// Builds an image from a context archive with the engine's classic builder, which every engine has. Returns
+/// the images of the stages below the last one that this build made rather than found.
 pub(crate) async fn build(
     docker: &Docker,
     context: &Path,
     request: BuildRequest<'_>,
     reporter: Reporter<'_>,
-) -> Result<(), ImageError> {
+) -> Result<Vec<String>, ImageError> {
     let options = BuildImageOptionsBuilder::new()
         .t(request.reference)
         .rm(true)
@@ -137,6 +138,7 @@ pub(crate) async fn build(
     let mut answers = engine.build_image(options, None, Some(body));
     let mut step = "send context".to_owned();
     let mut tail = Tail::default();
+    let mut stages = Stages::default();
     while let Some(answer) = answers.next().await {
         let answer = answer.map_err(|source| ImageError::Build {
             reference: request.reference.to_owned(),
@@ -150,14 +152,60 @@ pub(crate) async fn build(
             step = line.trim().chars().take(72).collect();
             reporter.step(request.subject, step.clone());
         }
+        stages.follow(&line);
         tail.push(&line);
     }
-    Ok(())
+    Ok(stages.made)
 }
 
-/// Removes untagged images that carry a label: replaced images and build stages.
-pub(crate) async fn prune(docker: &Docker, label: &str) -> Result<(), ImageError> {
-    let filters = HashMap::from([("dangling", vec!["true".to_owned()]), ("label", vec![label.to_owned()])]);
+/// Reads from a builder's output which images are the ends of stages.
+#[derive(Debug, Default)]
+struct Stages {
+    made: Vec<String>,
+    /// The image after the step at hand, if that step made it.
+    last: Option<String>,
+    /// Whether the step at hand has nothing to make.
+    found: bool,
+}
+
+impl Stages {
+    fn follow(&mut self, line: &str) {
+        let line = line.trim();
+        if line.starts_with("Step ") {
+            self.found = line.contains(" : FROM ");
+            if self.found {
+                self.made.extend(self.last.take());
+            }
+        } else if line == "---> Using cache" {
+            self.found = true;
+        } else if let Some(id) = line.strip_prefix("---> ")
+            && !id.is_empty()
+            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            self.last = (!self.found).then(|| id.to_owned());
+        }
+    }
+}
+
+/// Removes an image that has no name, with its unnamed parents. What is in use stays.
+pub(crate) async fn remove(docker: &Docker, id: &str) -> Result<(), ImageError> {
+    let named = |image: ImageInspect| image.repo_tags.is_some_and(|tags| !tags.is_empty());
+    if inspect(docker, id).await?.is_none_or(named) {
+        return Ok(());
+    }
+    match docker.remove_image(id, None::<RemoveImageOptions>, None).await {
+        Ok(_) | Err(EngineError::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+        Err(source) => Err(ImageError::Engine { what: "the removal of replaced images".to_owned(), source }),
+    }
+}
+
+/// Removes untagged images of some age that carry a label: replaced images and build stages.
+pub(crate) async fn prune(docker: &Docker, label: &str, age: Duration) -> Result<(), ImageError> {
+    let filters = HashMap::from([
+        ("dangling", vec!["true".to_owned()]),
+        ("label", vec![label.to_owned()]),
+        ("until", vec![format!("{}s", age.as_secs())]),
+    ]);
     let options = PruneImagesOptionsBuilder::new().filters(&filters).build();
     let pruned = docker.prune_images(Some(options)).await;
     pruned
@@ -180,6 +228,18 @@ async fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stages_that_were_made_are_told_from_those_that_were_found() {
+        let output = "Step 1/9 : FROM base AS found\n ---> 0123456789ab\nStep 2/9 : RUN one\n \
+            ---> Using cache\n ---> 1123456789ab\nStep 3/9 : FROM base AS made\n ---> 0123456789ab\n\
+            Step 4/9 : RUN two\n ---> Running in ffffffffffff\n---> not an image\n ---> 2123456789ab\n\
+            Step 5/9 : COPY three\n ---> 3123456789ab\nStep 6/9 : FROM scratch\n ---> \nStep 7/9 : COPY four\n \
+            ---> 4123456789ab\nSuccessfully built 4123456789ab\n";
+        let mut stages = Stages::default();
+        output.lines().for_each(|line| stages.follow(line));
+        assert_eq!(stages.made, ["3123456789ab"]);
+    }
 
     #[test]
     fn a_port_is_no_tag() {

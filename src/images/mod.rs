@@ -19,20 +19,22 @@ mod progress;
 mod pull;
 mod recipe;
 mod release;
+mod rows;
 mod table;
 mod work;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::Docker;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+pub use archive::{load, save};
 pub use error::ImageError;
 pub use progress::{Listener, Progress, ProgressKind};
 pub use recipe::{LABEL_COMPONENT, LABEL_RECIPE, LABEL_VERSION, RecipeFile};
 pub use release::{RELEASES, Release};
-pub use table::{Component, IMAGES, ImageSpec, Parent, Program, REPOSITORY, Role, Upstream};
+pub use table::{Component, IMAGES, ImageSpec, Need, Parent, Program, REPOSITORY, Role, Upstream};
 
 use progress::Reporter;
 use pull::{Outcome, Registries};
@@ -78,7 +80,7 @@ pub enum Source {
 /// How [`ensure`] may come by what is missing.
 #[derive(Debug, Clone)]
 pub struct EnsureOptions {
-    /// Images that are needed; empty means all.
+    /// Images that are wanted; empty means those of [`Need::Cluster`] to [`ensure`], all to [`build`].
     pub roles: Vec<Role>,
     /// Directory with `*.tar` archives.
     pub archive_dir: Option<PathBuf>,
@@ -176,6 +178,11 @@ async fn status(docker: &Docker, spec: &'static ImageSpec, version: &str) -> Res
     })
 }
 
+/// Roles of the images for some needs, in the order of the table.
+pub fn needed(needs: &[Need]) -> Vec<Role> {
+    IMAGES.iter().filter(|spec| needs.contains(&spec.need)).map(|spec| spec.role).collect()
+}
+
 /// Roles of the wanted images that are absent or out of date.
 async fn missing(docker: &Docker, version: &str, wanted: &[Role]) -> Result<Vec<Role>, ImageError> {
     let statuses = list(docker, version).await?;
@@ -199,9 +206,12 @@ pub async fn ensure(
     let reporter = Reporter::new(progress);
     let mut sources = Sources::default();
 
+    let wanted = if roles.is_empty() { needed(&[Need::Cluster]) } else { roles.clone() };
+    let roles = &wanted;
+
     let mut absent = missing(docker, version, roles).await?;
     if let (false, Some(directory)) = (absent.is_empty(), archive_dir) {
-        load_missing(docker, version, directory, &absent, reporter).await?;
+        archive::load_missing(docker, version, directory, &absent, reporter).await?;
         let left = missing(docker, version, roles).await?;
         sources.record(&absent, &left, Source::Archive);
         absent = left;
@@ -247,48 +257,6 @@ pub async fn build(
     let mut sources = Sources::default();
     sources.record(&built, &[], Source::Build);
     Ok(sources.report(images, &options.roles))
-}
-
-/// Saves the images of a version that the engine has as one archive in a directory.
-pub async fn save(docker: &Docker, version: &str, directory: &Path) -> Result<PathBuf, ImageError> {
-    let statuses = list(docker, version).await?;
-    let (present, absent): (Vec<_>, Vec<_>) = statuses.into_iter().partition(|status| status.present);
-    if !absent.is_empty() {
-        let list: Vec<_> = absent.into_iter().map(|status| status.reference).collect();
-        return Err(ImageError::Missing { count: list.len(), list: list.join(", ") });
-    }
-    std::fs::create_dir_all(directory).map_err(ImageError::file("create", directory))?;
-    let references: Vec<_> = present.into_iter().map(|status| status.reference).collect();
-    let path = directory.join(archive::file_name(version));
-    engine::save(docker, &references, &path).await?;
-    Ok(path)
-}
-
-/// Loads every archive of a directory and returns the names of what was loaded.
-pub async fn load(docker: &Docker, directory: &Path) -> Result<Vec<String>, ImageError> {
-    let mut loaded = Vec::new();
-    for path in archive::in_directory(directory)? {
-        loaded.extend(engine::load(docker, &path).await?);
-    }
-    Ok(loaded)
-}
-
-/// Loads the archives that hold something of what is missing.
-async fn load_missing(
-    docker: &Docker,
-    version: &str,
-    directory: &Path,
-    absent: &[Role],
-    reporter: Reporter<'_>,
-) -> Result<(), ImageError> {
-    let wanted: Vec<_> = absent.iter().map(|role| role.reference(version)).collect();
-    for path in archive::in_directory(directory)? {
-        if archive::references(&path)?.iter().any(|reference| wanted.contains(reference)) {
-            reporter.step("archive", format!("load {}", path.display()));
-            engine::load(docker, &path).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Pulls what upstream publishes under the names that hoist uses.

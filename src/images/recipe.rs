@@ -23,17 +23,17 @@ pub struct RecipeFile {
     pub executable: bool,
 }
 
-/// Embeds a file of `scripts/images`, so that the binary alone can build.
+/// Embeds `scripts/images/<image>/<path>` as `<path>` of a context, so that the binary alone can build.
 macro_rules! file {
-    ($source:literal => $path:literal) => {
+    ($image:literal / $path:literal) => {
         $crate::images::recipe::RecipeFile {
             path: $path,
-            content: include_str!(concat!("../../scripts/images/", $source)),
+            content: include_str!(concat!("../../scripts/images/", $image, "/", $path)),
             executable: false,
         }
     };
-    ($source:literal => $path:literal, executable) => {
-        $crate::images::recipe::RecipeFile { executable: true, ..file!($source => $path) }
+    ($image:literal / $path:literal, executable) => {
+        $crate::images::recipe::RecipeFile { executable: true, ..file!($image / $path) }
     };
 }
 pub(crate) use file;
@@ -75,8 +75,10 @@ pub(crate) fn digest(role: Role, version: &str, release: &Release) -> String {
         Parent::Base => {
             hasher.add(super::base::REFERENCE);
         }
-        Parent::Image(parent) => {
-            hasher.add(&digest(parent, version, release));
+        Parent::Images(parents) => {
+            for parent in parents {
+                hasher.add(&digest(*parent, version, release));
+            }
         }
     }
     for preload in spec.preloads {
