@@ -1,13 +1,13 @@
 //! Commands in running containers.
 
 use std::io::ErrorKind;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::exec::{CreateExecOptions, StartExecResults};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::{Either, join_all, select, try_join_all};
 use futures_util::{Stream, TryStreamExt};
 use hoist_phases::ports::{ExecOutput, RuntimeError};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -41,15 +41,15 @@ impl Engine {
     ) -> Result<ExecOutput, RuntimeError> {
         let running = self.start_command(name, command, !stdin.is_empty()).await?;
         let Running { id, output, mut input } = running;
-        // Both directions at once: a command that writes while it reads would otherwise block.
         let feed = async {
             // A command that ends without reading its input closes the pipe: its exit code tells.
             if !stdin.is_empty() && input.write_all(stdin).await.is_ok() {
                 let _ = input.flush().await;
             }
             let _ = input.shutdown().await;
+            Ok(())
         };
-        let ((), collected) = tokio::join!(feed, collect(output));
+        let collected = talk(feed, collect(output)).await.and_then(|collected| collected);
         self.outcome(name, &id, collected).await
     }
 
@@ -76,10 +76,11 @@ impl Engine {
             Ok::<_, Error>(())
         };
         let (ids, outputs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
-        let (fed, collected) = tokio::join!(feed, join_all(outputs.into_iter().map(collect)));
+        let collected = talk(feed, join_all(outputs.into_iter().map(collect))).await;
         let names = || commands.iter().map(|(name, _)| name.as_str());
         let all = || names().collect::<Vec<_>>().join(", ");
-        fed.map_err(|error| self.failed("read the input of a command in", &all(), error))?;
+        let collected =
+            collected.map_err(|error| self.failed("read the input of a command in", &all(), error))?;
         let ended = names().zip(&ids).zip(collected);
         try_join_all(ended.map(|((name, id), collected)| self.outcome(name, id, collected))).await
     }
@@ -133,6 +134,22 @@ impl Engine {
                 _ => tokio::time::sleep(POLL).await,
             }
         }
+    }
+}
+
+/// Feeds a command and listens to it at once: one that writes while it reads would otherwise block.
+/// The end of what it says is its end, whether or not it has read all: an engine may go on taking
+/// input for minutes that nobody reads.
+async fn talk<T>(
+    feed: impl Future<Output = Result<(), Error>>,
+    listen: impl Future<Output = T>,
+) -> Result<T, Error> {
+    match select(pin!(feed), pin!(listen)).await {
+        Either::Left((fed, listen)) => {
+            fed?;
+            Ok(listen.await)
+        }
+        Either::Right((heard, _)) => Ok(heard),
     }
 }
 
