@@ -10,6 +10,7 @@ use crate::cli::{NotWell, SessionError, UpError};
 use crate::cluster::ready::ReadyError;
 use crate::config::Conflict;
 use crate::files::FileError;
+use crate::images::{REPOSITORY, Role};
 use crate::runtime::ConnectError;
 use crate::store::StateError;
 
@@ -78,11 +79,10 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
         return vec!["`hoist up` mends what it can, `hoist logs` shows why".to_owned()];
     }
     if let Some(error) = error.downcast_ref::<PreflightError>() {
-        let missing = error.missing_images().is_some();
-        return missing.then(|| "`hoist images ensure` gets or builds them".to_owned()).into_iter().collect();
+        return error.missing_images().map(ensure_images).into_iter().collect();
     }
-    if let Some(RuntimeError::ImageMissing(_)) = error.downcast_ref() {
-        return vec!["`hoist images ensure` gets or builds it".to_owned()];
+    if let Some(RuntimeError::ImageMissing(image)) = error.downcast_ref() {
+        return vec![ensure_images(std::slice::from_ref(image))];
     }
     if let Some(ReadyError::Deadline { .. }) = error.downcast_ref() {
         return vec![
@@ -93,4 +93,23 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
         return vec!["--timeout gives it longer, --retain keeps it for a look".to_owned()];
     }
     Vec::new()
+}
+
+/// Which command gets images; those of virtual machines are got on request alone.
+fn ensure_images(missing: &[String]) -> String {
+    let vm = format!("{REPOSITORY}/{}:", Role::Vm.name());
+    let kind = if missing.iter().any(|image| image.starts_with(&vm)) { " --node-kind vm" } else { "" };
+    format!("`hoist images ensure{kind}` gets or builds what is missing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_of_virtual_machines_is_asked_for_by_their_kind() {
+        let hint = |name: &str| ensure_images(&[format!("localhost/hoist/{name}:v1.36.3")]);
+        assert_eq!(hint("vm"), "`hoist images ensure --node-kind vm` gets or builds what is missing");
+        assert_eq!(hint("node"), "`hoist images ensure` gets or builds what is missing");
+    }
 }
