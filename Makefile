@@ -2,7 +2,7 @@
 #
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
-#   make test | lint | images
+#   make test | test-vm | lint | images
 
 NAME ?= hoist
 NODES ?= 1
@@ -19,7 +19,7 @@ HOIST = $(or $(CARGO_TARGET_DIR),target)/debug/hoist
 # Where the official installers put Rust and Go.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 
-.PHONY: cluster-up cluster-down images test lint build setup
+.PHONY: cluster-up cluster-down images test test-vm lint build setup
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -33,6 +33,10 @@ images: setup build
 
 test: setup
 	@scripts/test
+
+# Nodes in virtual machines, beside `test`: minutes long where KVM is not to be had.
+test-vm: setup
+	@scripts/test vm
 
 lint:
 	@scripts/check

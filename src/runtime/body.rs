@@ -75,7 +75,7 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         cgroupns_mode: spec.unconfined.then_some(HostConfigCgroupnsModeEnum::PRIVATE),
         cap_drop: Some(vec!["ALL".to_owned()]),
         cap_add: filled(&spec.capabilities),
-        security_opt: Some(security_options(spec.unconfined, facts)),
+        security_opt: Some(security_options(spec, facts)),
         // Empty lists, not absent ones: absent means the engine's own masks.
         masked_paths: spec.unconfined.then(Vec::new),
         readonly_paths: spec.unconfined.then(Vec::new),
@@ -110,8 +110,9 @@ fn device_rules(spec: &ContainerSpec) -> Option<Vec<String>> {
 }
 
 /// Podman doesn't take the lists of masked paths; it has an option of its own.
-fn security_options(unconfined: bool, facts: &Facts) -> Vec<String> {
-    let options: &[&str] = match (unconfined, facts.podman) {
+fn security_options(spec: &ContainerSpec, facts: &Facts) -> Vec<String> {
+    let options: &[&str] = match (spec.unconfined, facts.podman) {
+        (false, _) if spec.apparmor_unconfined => &["no-new-privileges", "apparmor=unconfined"],
         (false, _) => &["no-new-privileges"],
         (true, false) => &["seccomp=unconfined", "apparmor=unconfined"],
         (true, true) => &["seccomp=unconfined", "apparmor=unconfined", "unmask=ALL"],

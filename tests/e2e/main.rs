@@ -21,3 +21,4 @@ mod remote_engine;
 mod runtime;
 mod runtime_files;
 mod support;
+mod vm;

@@ -33,6 +33,8 @@ pub enum ContainerError {
     KeepsEnding { name: String, ends: u32, code: i64, log: String },
     #[error("{0} is gone")]
     Gone(String),
+    #[error("a container {0} is there that hoist has not made for this cluster; rename or remove it")]
+    Foreign(String),
 }
 
 /// Name of a component's container: `hoist-CLUSTER-COMPONENT`.
@@ -61,6 +63,7 @@ pub async fn reconcile(
     spec.labels.insert(label::HASH.to_owned(), hash.clone());
 
     let found = runtime.inspect(&spec.name).await?;
+    own(found.as_ref(), cluster)?;
     let owner = match &spec.network {
         Network::Container(owner) => runtime.inspect(owner).await?,
         Network::Own | Network::None => None,
@@ -80,6 +83,30 @@ pub async fn reconcile(
     }
     runtime.start(&spec.name).await?;
     Ok(true)
+}
+
+/// A container of the user's that happens to have one of our names is left alone.
+fn own(found: Option<&ContainerState>, cluster: &ClusterName) -> Result<(), ContainerError> {
+    let ours = |state: &ContainerState| {
+        state.labels.get(label::CLUSTER).map(String::as_str) == Some(cluster.as_str())
+    };
+    match found {
+        Some(state) if !ours(state) => Err(ContainerError::Foreign(state.name.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a container of this cluster; succeeds when there is none.
+///
+/// # Errors
+/// When the engine refuses, or the container isn't this cluster's.
+pub async fn remove_own(
+    runtime: &dyn Runtime,
+    cluster: &ClusterName,
+    name: &str,
+) -> Result<(), ContainerError> {
+    own(runtime.inspect(name).await?.as_ref(), cluster)?;
+    Ok(runtime.remove(name).await?)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -107,7 +134,9 @@ fn decide(found: Option<&ContainerState>, hash: &str, owner: Option<&ContainerSt
     }
     match found.status {
         Status::Running | Status::Restarting { .. } => Decision::Keep,
-        Status::Created | Status::Paused | Status::Exited { .. } => Decision::Start,
+        // Files go in after the creation: whoever was cut off between the two has left it without.
+        Status::Created => Decision::Recreate,
+        Status::Paused | Status::Exited { .. } => Decision::Start,
     }
 }
 
@@ -212,9 +241,21 @@ mod tests {
     }
 
     #[test]
+    fn a_container_of_the_users_is_left_alone() {
+        let cluster = crate::spec::test_spec().name;
+        let users = state("h", Status::Running, LATE);
+        assert!(matches!(own(Some(&users), &cluster), Err(ContainerError::Foreign(name)) if name == "name"));
+        let mut ours = users;
+        ours.labels.insert(label::CLUSTER.to_owned(), cluster.to_string());
+        assert!(own(Some(&ours), &cluster).is_ok());
+        assert!(own(None, &cluster).is_ok());
+    }
+
+    #[test]
     fn remakes_what_differs() {
         assert_eq!(decide(None, "h", None), Decision::Create);
         assert_eq!(decide(Some(&state("old", Status::Running, LATE)), "h", None), Decision::Recreate);
+        assert_eq!(decide(Some(&state("h", Status::Created, "")), "h", None), Decision::Recreate);
         let ended = Status::Exited { code: 1, oom_killed: false };
         assert_eq!(decide(Some(&state("h", ended, LATE)), "h", None), Decision::Start);
     }

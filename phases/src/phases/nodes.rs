@@ -14,8 +14,10 @@ use crate::spec::{ClusterSpec, NodeKind, NodeSpec};
 /// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
 const JOIN_CONFIG: &str = "/run/hoist-join.yaml";
 
-/// Left behind by a successful `kubeadm join`.
-const JOINED: &str = "/etc/kubernetes/kubelet.conf";
+/// How far a machine has come. The kubelet writes its kubeconfig once its certificate has been
+/// signed; a join that was cut off before has left the CA, which the next one would refuse.
+const HOW_FAR: &str = "cd /etc/kubernetes; if [ -e kubelet.conf ]; then echo joined; \
+                       elif [ -e pki/ca.crt ]; then echo half; else echo new; fi";
 
 /// Checks of `kubeadm join` that judge the engine's host, which a container can't change.
 /// Each is named in docs/nodes.md.
@@ -23,6 +25,8 @@ pub const HOST_CHECKS: [&str; 1] = ["SystemVerification"];
 
 #[derive(Debug, thiserror::Error)]
 enum JoinError {
+    #[error("{node}: can't tell whether it has joined (exit code {code}): {output}")]
+    Probe { node: String, code: i64, output: String },
     #[error("{node}: the join configuration can't be written: {output}")]
     Configure { node: String, output: String },
     #[error("{node}: kubeadm join ended with exit code {code}:\n{output}")]
@@ -45,9 +49,14 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
     let exec = async |command: &[&str], stdin: &[u8]| {
         machines::exec(runtime.as_ref(), &cx.spec.name, node, command, stdin).await
     };
-    if exec(&["test", "-e", JOINED], &[]).await?.code == 0 {
-        return Ok(false);
-    }
+    let found = exec(&["/bin/sh", "-euc", HOW_FAR], &[]).await?;
+    let before = match (found.code, found.stdout.trim()) {
+        (0, "joined") => return Ok(false),
+        (0, "half") => "kubeadm reset --force 2>&1 && ",
+        (0, "new") => "",
+        // Not knowing is no reason to take a node for a new one.
+        (code, _) => return Err(JoinError::Probe { node: name, code, output: found.stderr }.into()),
+    };
     // The machine is new: what the API still knows of an earlier one of its name would make
     // kubeadm refuse.
     let stale =
@@ -61,7 +70,7 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
     if output.code != 0 {
         return Err(JoinError::Configure { node: name, output: output.stderr }.into());
     }
-    let join = format!("trap 'rm -f {JOIN_CONFIG}' EXIT; kubeadm join --config {JOIN_CONFIG} 2>&1");
+    let join = format!("trap 'rm -f {JOIN_CONFIG}' EXIT; {before}kubeadm join --config {JOIN_CONFIG} 2>&1");
     let output = exec(&["/bin/sh", "-uc", &join], &[]).await?;
     if output.code != 0 {
         return Err(JoinError::Join { node: name, code: output.code, output: output.stdout }.into());

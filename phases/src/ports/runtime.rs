@@ -120,6 +120,8 @@ pub struct ContainerSpec {
     pub devices: Vec<DeviceRule>,
     /// Lifts seccomp, AppArmor and the masks on /proc and /sys: only for nodes, which run systemd and runc.
     pub unconfined: bool,
+    /// Lifts AppArmor alone, whose profiles keep a container from looking at another's processes.
+    pub apparmor_unconfined: bool,
     pub sysctls: BTreeMap<String, String>,
     pub mounts: Vec<Mount>,
     pub files: Vec<FileEntry>,
@@ -154,6 +156,7 @@ impl ContainerSpec {
             read_only_root: true,
             devices: Vec::new(),
             unconfined: false,
+            apparmor_unconfined: false,
             sysctls: BTreeMap::new(),
             mounts: Vec::new(),
             files: Vec::new(),

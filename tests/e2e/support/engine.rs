@@ -50,6 +50,11 @@ pub(crate) fn pid(name: &str) -> i32 {
     i32::try_from(pid).ok().filter(|pid| *pid > 1).expect("the container runs")
 }
 
+/// SIGKILL to everything in a container.
+pub(crate) fn kill(name: &str) {
+    block(engine().docker().kill_container(name, None)).expect("the container runs");
+}
+
 /// Paths and modes of the regular files of a directory of a container.
 pub(crate) fn archive_files(name: &str, directory: &str) -> Vec<(String, u32)> {
     let archive = block(engine().download(name, directory)).expect("the directory exists");

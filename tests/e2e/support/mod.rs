@@ -8,7 +8,7 @@ mod wait;
 mod workload;
 
 pub(crate) use engine::{
-    Traces, archive_files, block, containers, engine, exec, inspect, pid, processes_in, state, things,
+    Traces, archive_files, block, containers, engine, exec, inspect, kill, pid, processes_in, state, things,
 };
 pub(crate) use hoist::{Done, Hoist, events, wait};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};

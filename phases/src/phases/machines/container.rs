@@ -56,10 +56,14 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<boo
     let container = node_name(&cx.spec.name, &node.name());
     let changed = containers::reconcile(runtime, &cx.spec.name, ROLE, machine(&cx.spec, node)).await?;
     // A restarted machine, or one whose bridge went away with the namespace, has lost its link.
-    if !changed && has_link(cx, &container).await? {
-        return Ok(false);
+    let linked = !changed && has_link(cx, node, &container).await?;
+    if !linked {
+        if !changed {
+            // What is left of it leads into a namespace that is no more.
+            runtime.exec(&container, &["ip", "link", "del", "eth0"], &[]).await?;
+        }
+        plug_in(cx, node, mtu).await?;
     }
-    plug_in(cx, node, mtu).await?;
     let watch = Watch::default();
     wait::until(DEADLINE, || async {
         watch.check(runtime, &container).await?;
@@ -70,12 +74,20 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<boo
         })
     })
     .await?;
-    Ok(true)
+    Ok(!linked)
 }
 
-async fn has_link(cx: &Context, container: &str) -> Result<bool, PhaseError> {
-    let output = cx.ports.runtime.exec(container, &["test", "-e", "/sys/class/net/eth0"], &[]).await?;
-    Ok(output.code == 0)
+/// Whether the pair has its two ends: one configured on the machine, one in the namespace as it
+/// is now.
+async fn has_link(cx: &Context, node: &NodeSpec, container: &str) -> Result<bool, PhaseError> {
+    let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
+    let other_end = format!("/sys/class/net/veth-{}", node.name());
+    let routed = format!("ip -4 route show default | grep -q 'via {CONTROL_PLANE_ADDRESS} dev eth0'");
+    let (here, there) = (["/bin/sh", "-c", &routed], ["test", "-e", &other_end]);
+    let runtime = &cx.ports.runtime;
+    let (here, there) =
+        tokio::try_join!(runtime.exec(container, &here, &[]), runtime.exec(&dnsmasq, &there, &[]))?;
+    Ok(here.code == 0 && there.code == 0)
 }
 
 /// Gives a machine its link to br0 and its address.
@@ -95,7 +107,7 @@ async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseErr
     // `ip` opens /proc/1/ns/net, which is reading another's process: the capability for it, and no
     // AppArmor profile, which would only let it read processes of its own kind.
     helper.capabilities = ["NET_ADMIN", "SYS_PTRACE"].map(str::to_owned).to_vec();
-    helper.unconfined = true;
+    helper.apparmor_unconfined = true;
     helper.labels.insert(label::CLUSTER.to_owned(), cx.spec.name.to_string());
     helper.labels.insert(label::NODE.to_owned(), name.clone());
     helper.labels.insert(label::ROLE.to_owned(), "link".to_owned());
@@ -106,7 +118,7 @@ async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseErr
          ip link set dev veth-{name} addrgenmode none master br0 up",
         mac = node.mac()
     )];
-    runtime.remove(&helper.name).await?;
+    containers::remove_own(runtime.as_ref(), &cx.spec.name, &helper.name).await?;
     runtime.create(&helper).await?;
     runtime.start(&helper.name).await?;
     let code = runtime.wait(&helper.name).await?;
@@ -134,7 +146,7 @@ async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseErr
 }
 
 /// The machine of a container node. It runs systemd and runc, so it keeps most capabilities and
-/// sees /proc and /sys unmasked; it is the one container of hoist that does.
+/// sees /proc and /sys unmasked.
 fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
     let name = node_name(&spec.name, &node.name());
     let mut machine = ContainerSpec::new(&name, images::reference(spec, "node"), Network::None);

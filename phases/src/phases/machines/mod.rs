@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::phases::containers::node_name;
+use crate::phases::containers::{self, node_name};
 use crate::phases::{Context, PhaseId};
 use crate::ports::{ExecOutput, Runtime, RuntimeError};
 use crate::spec::{ClusterName, ClusterSpec, NodeKind, NodeSpec};
@@ -97,7 +97,7 @@ pub async fn accelerator(runtime: &dyn Runtime, container: &str) -> Option<Strin
 /// When the engine refuses.
 pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) -> Result<(), PhaseError> {
     let name = node_name(&spec.name, &node.name());
-    runtime.remove(&name).await?;
+    containers::remove_own(runtime, &spec.name, &name).await?;
     let volumes: &[&str] = match node.kind {
         NodeKind::Container => &container::VOLUMES,
         NodeKind::Vm(_) => &vm::VOLUMES,

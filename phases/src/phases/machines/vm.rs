@@ -58,11 +58,10 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32)
     let runtime = &cx.ports.runtime;
     let spec = machine(&cx.spec, node, size, mtu);
     let container = spec.name.clone();
-    if !containers::reconcile(runtime, &cx.spec.name, ROLE, spec).await? {
-        return Ok(false);
-    }
+    let changed = containers::reconcile(runtime, &cx.spec.name, ROLE, spec).await?;
     let watch = Watch::default();
-    let reached = Mutex::new(Stage::PowerOn);
+    // The lease of a machine that runs may be forgotten: dnsmasq keeps leases as long as it runs.
+    let reached = Mutex::new(if changed { Stage::PowerOn } else { Stage::Lease });
     let result = wait::until(DEADLINE, || async {
         watch.check(runtime, &container).await?;
         let before = *reached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +74,7 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32)
     })
     .await;
     match result {
-        Ok(()) => Ok(true),
+        Ok(()) => Ok(changed),
         Err(source) => {
             let console = runtime.logs(&container, CONSOLE_TAIL).await.unwrap_or_default();
             let reached = *reached.lock().unwrap_or_else(PoisonError::into_inner);

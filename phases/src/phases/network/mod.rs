@@ -165,29 +165,25 @@ async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::
     Ok(port.map(|port| port.host).ok_or_else(|| NetworkError::NotPublished(owner.to_owned()))?)
 }
 
-/// Waits until dnsmasq serves, and reads what it found out about the namespace.
+/// Waits until dnsmasq serves, and reads what it found out about the namespace. Both files are in
+/// a tmpfs, and so of this very start.
 async fn namespace_facts(runtime: &Arc<dyn Runtime>, dnsmasq: &str) -> Result<(u32, u64), PhaseError> {
     let watch = Watch::default();
+    let look = ["/bin/sh", "-c", "test -s /run/dnsmasq.pid && cat /run/hoist-facts"];
     wait::until(DEADLINE, || async {
         watch.check(runtime, dnsmasq).await?;
-        let log = runtime.logs(dnsmasq, 200).await.map_err(ContainerError::from)?;
-        Ok::<_, PhaseError>(match parse_facts(&log)? {
-            Some(facts) if log.contains("dnsmasq: started") || log.contains(": started, version") => {
-                wait::Poll::Ready(facts)
-            }
-            _ => wait::Poll::Pending("dnsmasq has not said that it started".to_owned()),
+        Ok(match runtime.exec(dnsmasq, &look, &[]).await {
+            Ok(output) if output.code == 0 => wait::Poll::Ready(parse_facts(&output.stdout)?),
+            Ok(_) => wait::Poll::Pending("dnsmasq has not started".to_owned()),
+            // It may be between two starts.
+            Err(error) => wait::Poll::Pending(error.to_string()),
         })
     })
     .await
 }
 
-/// Reads the last `hoist-facts` line: after a restart the log holds several.
-fn parse_facts(log: &str) -> Result<Option<(u32, u64)>, NetworkError> {
-    let Some(line) =
-        log.lines().rev().find_map(|line| line.split_once("hoist-facts ").map(|(_, facts)| facts))
-    else {
-        return Ok(None);
-    };
+/// Reads `mtu=1500 nofile=20000`.
+fn parse_facts(line: &str) -> Result<(u32, u64), NetworkError> {
     let value = |key: &str| {
         line.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=').map(str::to_owned))
     };
@@ -199,7 +195,7 @@ fn parse_facts(log: &str) -> Result<Option<(u32, u64)>, NetworkError> {
         };
         Some((mtu, nofile))
     };
-    facts().map(Some).ok_or_else(|| NetworkError::Facts(line.to_owned()))
+    facts().ok_or_else(|| NetworkError::Facts(line.to_owned()))
 }
 
 #[cfg(test)]
@@ -207,11 +203,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_are_read_from_the_last_start() {
-        let log =
-            "hoist-facts mtu=1500 nofile=20000\ndnsmasq: started\nhoist-facts mtu=1400 nofile=unlimited\n";
-        assert!(matches!(parse_facts(log), Ok(Some((1400, u64::MAX)))));
-        assert!(matches!(parse_facts("dnsmasq: started"), Ok(None)));
-        assert!(parse_facts("hoist-facts mtu=x nofile=1").is_err());
+    fn facts_are_read_whole_or_refused() {
+        assert!(matches!(parse_facts("mtu=1500 nofile=20000\n"), Ok((1500, 20_000))));
+        assert!(matches!(parse_facts("mtu=1400 nofile=unlimited"), Ok((1400, u64::MAX))));
+        for bad in ["", "mtu=x nofile=1", "mtu=1500"] {
+            assert!(parse_facts(bad).is_err(), "{bad:?} was accepted");
+        }
     }
 }

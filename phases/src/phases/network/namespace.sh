@@ -19,7 +19,8 @@ rule="POSTROUTING -s $NODE_SUBNET ! -d $NODE_SUBNET -o eth0 -j MASQUERADE"
 # shellcheck disable=SC2086 # the rule is a list of words
 iptables -w -t nat -C $rule 2>/dev/null || iptables -w -t nat -A $rule
 
-echo "hoist-facts mtu=$mtu nofile=$(ulimit -Hn)"
+# Read by whoever started this, once dnsmasq has written its process id beside it.
+echo "mtu=$mtu nofile=$(ulimit -Hn)" >/run/hoist-facts
 
 # Under an unlimited number of open files dnsmasq would try to close each of them at its start.
 ulimit -n 1024
