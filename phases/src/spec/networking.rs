@@ -33,9 +33,9 @@ pub struct Networking {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum NetworkingError {
-    #[error("networking.{field} {net}: overlaps {other_name} {other}")]
+    #[error("{field} {net}: overlaps {other_name} {other}")]
     Overlap { field: &'static str, net: Ipv4Net, other_name: String, other: Ipv4Net },
-    #[error("networking.{field} {net}: the prefix must be between /{min} and /{max}")]
+    #[error("{field} {net}: the prefix must be between /{min} and /{max}")]
     PrefixLength { field: &'static str, net: Ipv4Net, min: u8, max: u8 },
     #[error("networking.dnsDomain {0:?}: must be a DNS name such as cluster.local")]
     DnsDomain(String),
@@ -57,8 +57,8 @@ impl Networking {
     pub fn problems(&self, taken: &[(String, Ipv4Net)]) -> Vec<NetworkingError> {
         let mut problems = Vec::new();
         let ranges = [
-            ("podSubnet", self.pod_subnet, 8, MAX_POD_PREFIX),
-            ("serviceSubnet", self.service_subnet, MIN_SERVICE_PREFIX, MAX_SERVICE_PREFIX),
+            ("networking.podSubnet", self.pod_subnet, 8, MAX_POD_PREFIX),
+            ("networking.serviceSubnet", self.service_subnet, MIN_SERVICE_PREFIX, MAX_SERVICE_PREFIX),
         ];
         for (field, net, min, max) in ranges {
             if !(min..=max).contains(&net.prefix_len()) {
@@ -72,9 +72,17 @@ impl Networking {
                 }
             }
         }
+        for (name, other) in taken.iter().filter(|(_, other)| overlap(NODE_SUBNET, *other)) {
+            problems.push(NetworkingError::Overlap {
+                field: "the node network (fixed)",
+                net: NODE_SUBNET,
+                other_name: name.clone(),
+                other: *other,
+            });
+        }
         if overlap(self.pod_subnet, self.service_subnet) {
             problems.push(NetworkingError::Overlap {
-                field: "podSubnet",
+                field: "networking.podSubnet",
                 net: self.pod_subnet,
                 other_name: "serviceSubnet".to_owned(),
                 other: self.service_subnet,
@@ -146,6 +154,19 @@ mod tests {
                 "networking.serviceSubnet 172.17.3.0/24: overlaps engine network bridge 172.17.0.0/16",
                 "networking.podSubnet 172.16.0.0/12: overlaps serviceSubnet 172.17.3.0/24",
             ]
+        );
+    }
+
+    #[test]
+    fn kind_2970_the_node_network_is_checked_against_the_engines() {
+        let taken = [
+            ("engine network lab".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 64, 0), 20)),
+            ("engine network bridge".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(172, 17, 0, 0), 16)),
+        ];
+        let text: Vec<_> = Networking::default().problems(&taken).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            text,
+            ["the node network (fixed) 192.168.66.0/24: overlaps engine network lab 192.168.64.0/20"]
         );
     }
 
