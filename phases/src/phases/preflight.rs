@@ -1,7 +1,7 @@
 //! preflight: everything that would stop the bootstrap later is found before anything starts, and
 //! all of it in one error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -104,9 +104,10 @@ fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (component, default, flag) in wanted {
         let given = flag.and_then(|flag| spec.component(component).extra_args.get(flag).cloned());
-        let ports = given.as_deref().map_or_else(|| vec![default], ports_in);
+        let ports = given.as_deref().map_or_else(|| BTreeSet::from([default]), ports_in);
         for port in ports {
             match taken.get(&port) {
+                Some(first) if *first == component => {}
                 Some(first) => problems.push(Problem::Port {
                     port,
                     first: *first,
@@ -123,7 +124,7 @@ fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
 }
 
 /// The ports of a flag that is a number or a list of URLs.
-fn ports_in(value: &str) -> Vec<u16> {
+fn ports_in(value: &str) -> BTreeSet<u16> {
     value.split(',').filter_map(|part| part.rsplit(':').next()?.trim_end_matches('/').parse().ok()).collect()
 }
 
@@ -155,6 +156,19 @@ mod tests {
             ["port 10257 of the shared namespace: both kube-controller-manager and kube-scheduler want it; \
               change one's flag secure-port"]
         );
+    }
+
+    #[test]
+    fn a_component_does_not_collide_with_itself() {
+        let mut spec = test_spec();
+        for component in &mut spec.components {
+            if component.component == Component::Etcd {
+                let urls = "https://127.0.0.1:2379,https://192.168.66.2:2379";
+                component.extra_args.insert("listen-client-urls".into(), urls.into());
+                component.extra_args.insert("listen-metrics-urls".into(), "http://127.0.0.1:2379/".into());
+            }
+        }
+        assert_eq!(problems(&spec, &engine(), Vec::new()), []);
     }
 
     #[test]
