@@ -15,7 +15,7 @@ use crate::ports::{Applied, KubeApi, KubeError};
 /// How long objects may wait for what they depend on.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-pub(super) const POLL: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {

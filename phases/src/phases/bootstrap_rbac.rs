@@ -4,15 +4,15 @@
 //! talk to kubelets included (kubeadm#3310).
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join_all};
+use serde_json::Value;
 use time::OffsetDateTime;
-use tokio::time::Instant;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{Manifest, ManifestError};
 use crate::object::{Object, ObjectError};
-use crate::phases::{Context, apply, token};
+use crate::phases::{Context, apply, token, wait};
 use crate::ports::{KubeApi, KubeError};
 use crate::spec::ClusterSpec;
 
@@ -26,6 +26,8 @@ pub enum BootstrapRbacError {
     Secret(#[source] ObjectError),
     #[error("bootstrap token: its Secret can't be read")]
     Read(#[source] KubeError),
+    #[error("bootstrap token: the Secret of one that was replaced can't be deleted")]
+    Delete(#[source] KubeError),
 }
 
 /// Every role and binding `kubeadm init` lays down; the same for all clusters.
@@ -41,7 +43,8 @@ pub fn roles() -> Result<Vec<Object>, ManifestError> {
 /// # Errors
 /// When its end has no form as a date.
 pub fn token_secret(spec: &ClusterSpec, now: OffsetDateTime) -> Result<Object, BootstrapRbacError> {
-    let secret = token::secret(&spec.token, spec.token_ttl, now).map_err(BootstrapRbacError::TokenEnd)?;
+    let secret =
+        token::cluster_secret(&spec.token, spec.token_ttl, now).map_err(BootstrapRbacError::TokenEnd)?;
     Object::new(&secret).map_err(BootstrapRbacError::Secret)
 }
 
@@ -51,33 +54,33 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         let api = cx.outputs.api.get()?;
         let now = OffsetDateTime::now_utc();
         let mut objects = roles()?;
-        if !token_is_good(api.as_ref(), &cx.spec, now).await? {
+        let tokens = cluster_tokens(api.as_ref()).await?;
+        if !token::still_good(&tokens, &cx.spec.token, cx.spec.token_ttl, now) {
             objects.push(token_secret(&cx.spec, now)?);
         }
-        let burst = apply::apply(api.as_ref(), &objects, apply::DEADLINE).await?;
+        let mut burst = apply::apply(api.as_ref(), &objects, apply::DEADLINE).await?;
+        let replaced = token::replaced(&tokens, &cx.spec.token);
+        try_join_all(replaced.iter().map(|secret| api.delete(secret)))
+            .await
+            .map_err(BootstrapRbacError::Delete)?;
+        burst.changed += replaced.len();
         Ok(burst.outcome())
     }
     .boxed()
 }
 
-async fn token_is_good(
-    api: &dyn KubeApi,
-    spec: &ClusterSpec,
-    now: OffsetDateTime,
-) -> Result<bool, BootstrapRbacError> {
-    let reference = token::reference(&spec.token);
-    let begin = Instant::now();
-    loop {
-        match api.get(&reference).await {
-            Ok(existing) => {
-                return Ok(existing.is_some_and(|secret| token::still_good(&secret, &spec.token, now)));
-            }
-            Err(error) if apply::may_succeed_later(&error) && begin.elapsed() < apply::DEADLINE => {
-                tokio::time::sleep(apply::POLL).await;
-            }
-            Err(error) => return Err(BootstrapRbacError::Read(error)),
+/// The Secrets behind the token that is the cluster's own, and behind those which once were.
+async fn cluster_tokens(api: &dyn KubeApi) -> Result<Vec<Value>, PhaseError> {
+    let (key, value) = token::CLUSTER_TOKEN;
+    let selector = format!("{key}={value}");
+    wait::until(apply::DEADLINE, || async {
+        match api.list("v1", "Secret", Some(&selector)).await {
+            Ok(secrets) => Ok(wait::Poll::Ready(secrets)),
+            Err(error) if apply::may_succeed_later(&error) => Ok(wait::Poll::Pending(error.to_string())),
+            Err(error) => Err(BootstrapRbacError::Read(error).into()),
         }
-    }
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -20,6 +20,15 @@ pub const GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
 /// A token that ends sooner is renewed, so that it doesn't end in the middle of a join.
 const MARGIN: Duration = Duration::minutes(10);
 
+/// Label of the Secret behind the cluster's own token; those of `hoist join-command` have none, and
+/// live as long as they were made to.
+pub const CLUSTER_TOKEN: (&str, &str) = ("hoist.dev/token", "cluster");
+
+/// Annotation with the lifetime in seconds that the cluster's token was made with.
+const TTL_ANNOTATION: &str = "hoist.dev/token-ttl";
+
+const TYPE: &str = "bootstrap.kubernetes.io/token";
+
 /// Where the Secret of a token lives.
 pub fn reference(token: &BootstrapToken) -> ObjectRef {
     ObjectRef {
@@ -61,21 +70,60 @@ pub fn secret(
             namespace: reference.namespace,
             ..ObjectMeta::default()
         },
-        type_: Some("bootstrap.kubernetes.io/token".to_owned()),
+        type_: Some(TYPE.to_owned()),
         string_data: Some(data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
         ..Secret::default()
     })
 }
 
-/// Whether the Secret that is there will do: hoist's own, of this very token, not about to end.
+/// The Secret of the cluster's own token: marked as such, so that another token can take its place.
+///
+/// # Errors
+/// See [`secret`].
+pub fn cluster_secret(
+    token: &BootstrapToken,
+    ttl: TokenTtl,
+    now: OffsetDateTime,
+) -> Result<Secret, time::error::Format> {
+    let mut secret = secret(token, ttl, now)?;
+    let pair = |(key, value): (&str, &str)| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    secret.metadata.labels = pair(CLUSTER_TOKEN);
+    secret.metadata.annotations = pair((TTL_ANNOTATION, &ttl.0.to_string()));
+    Ok(secret)
+}
+
+/// The Secrets among `existing` behind tokens that were once the cluster's and no longer are.
+pub fn replaced(existing: &[Value], token: &BootstrapToken) -> Vec<ObjectRef> {
+    let wanted = reference(token);
+    let once_ours = |secret: &&Value| {
+        let metadata = &secret["metadata"];
+        secret["type"] == TYPE
+            && metadata["namespace"].as_str() == wanted.namespace.as_deref()
+            && [MANAGED_BY, CLUSTER_TOKEN].iter().all(|(key, value)| metadata["labels"][key] == *value)
+    };
+    let names = existing.iter().filter(once_ours).filter_map(|secret| secret["metadata"]["name"].as_str());
+    let others = names.filter(|name| *name != wanted.name);
+    others.map(|name| ObjectRef { name: name.to_owned(), ..wanted.clone() }).collect()
+}
+
+/// Whether one of the Secrets that are there will do: the cluster's own, of this very token and
+/// lifetime, not about to end.
 ///
 /// Its end is what it was given once; renewing it on every run would make every run a change.
-pub fn still_good(existing: &Value, token: &BootstrapToken, now: OffsetDateTime) -> bool {
+pub fn still_good(existing: &[Value], token: &BootstrapToken, ttl: TokenTtl, now: OffsetDateTime) -> bool {
+    let name = reference(token).name;
+    let found = existing.iter().find(|secret| secret["metadata"]["name"] == name.as_str());
+    found.is_some_and(|secret| will_do(secret, token, ttl, now))
+}
+
+fn will_do(existing: &Value, token: &BootstrapToken, ttl: TokenTtl, now: OffsetDateTime) -> bool {
     let field = |name: &str| {
         let encoded = existing["data"][name].as_str()?;
         String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
     };
-    let ours = existing["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1;
+    let metadata = &existing["metadata"];
+    let ours = [MANAGED_BY, CLUSTER_TOKEN].iter().all(|(key, value)| metadata["labels"][key] == *value)
+        && metadata["annotations"][TTL_ANNOTATION] == ttl.0.to_string();
     let same = field("token-id").as_deref() == Some(token.id())
         && field("token-secret").as_deref() == Some(token.secret())
         && field("usage-bootstrap-authentication").as_deref() == Some("true")
@@ -101,10 +149,12 @@ mod tests {
 
     /// The Secret as the API server would give it back.
     fn stored(token: &BootstrapToken, ttl: u64) -> Result<Value, Box<dyn std::error::Error>> {
-        let secret = secret(token, TokenTtl(ttl), NOW)?;
-        let text = secret.string_data.unwrap_or_default();
-        let data: BTreeMap<_, _> = text.iter().map(|(k, v)| (k, STANDARD.encode(v))).collect();
-        Ok(json!({ "metadata": { "labels": { MANAGED_BY.0: MANAGED_BY.1 } }, "data": data }))
+        let mut secret = cluster_secret(token, TokenTtl(ttl), NOW)?;
+        let text = secret.string_data.take().unwrap_or_default();
+        let mut stored = serde_json::to_value(secret)?;
+        stored["data"] = text.iter().map(|(k, v)| (k.clone(), json!(STANDARD.encode(v)))).collect();
+        stored["metadata"]["labels"][MANAGED_BY.0] = json!(MANAGED_BY.1);
+        Ok(stored)
     }
 
     fn expiration(ttl: u64) -> Result<Option<String>, Box<dyn std::error::Error>> {
@@ -124,18 +174,43 @@ mod tests {
     #[test]
     fn is_kept_until_shortly_before_its_end() -> Check {
         let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
-        let stored = stored(&token, 3600)?;
-        assert!(still_good(&stored, &token, NOW));
-        assert!(still_good(&stored, &token, NOW + Duration::minutes(49)));
-        assert!(!still_good(&stored, &token, NOW + Duration::minutes(51)));
-        assert!(!still_good(&stored, &token, NOW + Duration::hours(2)));
+        let stored = [stored(&token, 3600)?];
+        let good = |now| still_good(&stored, &token, TokenTtl(3600), now);
+        assert!(good(NOW));
+        assert!(good(NOW + Duration::minutes(49)));
+        assert!(!good(NOW + Duration::minutes(51)));
+        assert!(!good(NOW + Duration::hours(2)));
+        assert!(!still_good(&[], &token, TokenTtl(3600), NOW));
         Ok(())
     }
 
     #[test]
     fn one_without_end_is_kept() -> Check {
         let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
-        assert!(still_good(&stored(&token, 0)?, &token, NOW + Duration::days(4000)));
+        assert!(still_good(&[stored(&token, 0)?], &token, TokenTtl(0), NOW + Duration::days(4000)));
+        Ok(())
+    }
+
+    #[test]
+    fn another_lifetime_makes_it_anew() -> Check {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef")?;
+        assert!(!still_good(&[stored(&token, 86_400)?], &token, TokenTtl(3600), NOW));
+        assert!(!still_good(&[stored(&token, 0)?], &token, TokenTtl(3600), NOW));
+        Ok(())
+    }
+
+    #[test]
+    fn a_replaced_token_goes_and_those_of_join_command_stay() -> Check {
+        let first = BootstrapToken::parse("aaaaaa.0123456789abcdef")?;
+        let second = BootstrapToken::parse("bbbbbb.0123456789abcdef")?;
+        let old = stored(&first, 3600)?;
+        let new = stored(&second, 3600)?;
+        let mut join_command = stored(&BootstrapToken::parse("cccccc.0123456789abcdef")?, 3600)?;
+        join_command["metadata"]["labels"] = json!({ MANAGED_BY.0: MANAGED_BY.1 });
+        let mut users = stored(&BootstrapToken::parse("dddddd.0123456789abcdef")?, 3600)?;
+        users["metadata"]["labels"] = json!({ CLUSTER_TOKEN.0: CLUSTER_TOKEN.1 });
+        let gone = replaced(&[old, new, join_command, users], &second);
+        assert_eq!(gone, [reference(&first)]);
         Ok(())
     }
 
@@ -150,9 +225,10 @@ mod tests {
         let mut useless = good.clone();
         useless["data"]["usage-bootstrap-signing"] = json!(STANDARD.encode("false"));
         for (what, secret) in [("foreign", foreign), ("unreadable", unreadable), ("useless", useless)] {
-            assert!(!still_good(&secret, &token, NOW), "{what}");
+            assert!(!still_good(&[secret], &token, TokenTtl(3600), NOW), "{what}");
         }
-        assert!(!still_good(&good, &BootstrapToken::parse("abcdef.1123456789abcdef")?, NOW));
+        let other = BootstrapToken::parse("abcdef.1123456789abcdef")?;
+        assert!(!still_good(&[good], &other, TokenTtl(3600), NOW));
         Ok(())
     }
 }

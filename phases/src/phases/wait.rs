@@ -1,7 +1,9 @@
 //! Waiting for a condition: a deadline always, the last thing seen in the error.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::engine::PhaseError;
 
