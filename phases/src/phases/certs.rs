@@ -1,8 +1,6 @@
 //! Makes the certificates of the cluster true: reads those of the state directory, issues what is
 //! missing or no longer fits, writes it. Needs no other phase, so it runs beside the network.
 
-use std::net::Ipv4Addr;
-
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use time::OffsetDateTime;
@@ -47,8 +45,7 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 /// When the state directory can't be read or written, a name can't be put into a certificate, or
 /// a CA that is there can't be used. Nothing has been written in the last two cases.
 pub fn make(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Result<Reconciled, CertsError> {
-    // The engine publishes the API port on loopback; any other address is one of the spec's extra SANs.
-    let inputs = PkiInputs::new(spec, &[Ipv4Addr::LOCALHOST.into()], &[])?;
+    let inputs = PkiInputs::new(spec)?;
     let made = reconcile(&read(store)?, &inputs, now)?;
     for (path, content) in &made.write {
         store.write(path, content)?;
@@ -152,7 +149,7 @@ mod tests {
 
         let before = store.files();
         let error = make(&store, &spec(&["not a name"])?, NOW).err().map(|error| error.to_string());
-        assert_eq!(error.as_deref(), Some("extraSANs \"not a name\": must be an IP address or a DNS name"));
+        assert_eq!(error.as_deref(), Some("extraSans \"not a name\": must be an IP address or a DNS name"));
         assert_eq!(store.files(), before);
         Ok(())
     }
@@ -160,7 +157,7 @@ mod tests {
     /// kind#2680, kind#3755: the certificate was not valid for the host in use.
     #[test]
     fn the_api_server_answers_to_every_name_it_is_known_by() -> TestResult {
-        let inputs = PkiInputs::new(&spec(&[])?, &[Ipv4Addr::UNSPECIFIED.into()], &["10.1.2.3".parse()?])?;
+        let inputs = PkiInputs::new(&spec(&["10.1.2.3"])?)?;
         let names = [
             "kubernetes",
             "kubernetes.default",

@@ -11,7 +11,9 @@ use crate::events::Outcome;
 use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::network::NONROOT;
+use crate::phases::postmortem::Restarts;
 use crate::phases::{Context, PhaseId, etcd, images, wait};
+use crate::pki::{CLUSTER_NAME, CONTAINER_PKI_DIR, FRONT_PROXY_CLIENT};
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network};
 use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
 use crate::spec::{ClusterSpec, Component};
@@ -24,6 +26,10 @@ pub(super) const SCHEDULER_PORT: u16 = 10259;
 const DEADLINE: Duration = Duration::from_secs(180);
 
 const COMPONENTS: [Component; 3] = [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
+
+/// What has to run before the next can, first.
+const BY_NEED: [Component; 4] =
+    [Component::Etcd, Component::ApiServer, Component::ControllerManager, Component::Scheduler];
 
 /// Open files a component asks for, when the engine's host allows that many.
 const NOFILE: u64 = 65_536;
@@ -57,11 +63,12 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     .into_iter()
     .any(|changed| changed);
 
+    let restarts = Restarts::now(&cx.ports.runtime, &cx.spec.name, BY_NEED).await;
     let api = cx.ports.connect.connect(kubeconfigs.super_admin()).await?;
     // Serving is enough: a system:masters user is let in from the first moment, and all later
     // phases retry what the start hooks have not made yet.
     let watch = Watch::default();
-    wait::until(DEADLINE, || async {
+    let served = wait::until(DEADLINE, || async {
         check_components(cx, &watch).await?;
         match api.get_path("/api/v1/namespaces?limit=1").await {
             Ok((200, _)) => Ok(wait::Poll::Ready(())),
@@ -70,21 +77,29 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
             Err(error) => Err(error.into()),
         }
     })
-    .await?;
+    .await;
+    if let Err(error) = served {
+        return Err(restarts.explain(&cx.ports.runtime, error).await);
+    }
     cx.outputs.api.set(api);
     Ok(Outcome::changed(changed))
 }
 
-/// Fails when a component has ended for good, with its exit code and last log lines.
+/// Fails when a component has ended for good, with its exit code and last log lines. etcd counts
+/// from the moment on that its own phase, which runs beside, is through with its container.
 ///
 /// # Errors
 /// [`containers::ContainerError`], naming the component.
 pub async fn check_components(cx: &Context, watch: &Watch) -> Result<(), PhaseError> {
-    let checks = COMPONENTS.into_iter().chain([Component::Etcd]).map(|component| async move {
+    let checks = judged(cx.outputs.etcd.get().is_ok()).map(|component| async move {
         watch.check(&cx.ports.runtime, &component_name(&cx.spec.name, component)).await
     });
     try_join_all(checks).await?;
     Ok(())
+}
+
+fn judged(etcd_is_made: bool) -> impl Iterator<Item = Component> {
+    COMPONENTS.into_iter().chain(etcd_is_made.then_some(Component::Etcd))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -128,7 +143,7 @@ pub(super) fn container(
 /// by address first, since node names mean nothing to the engine's resolver, and aggregated APIs
 /// and webhooks by endpoint address, since no kube-proxy serves this namespace.
 fn api_server(spec: &ClusterSpec) -> Flags {
-    let pki = "/etc/kubernetes/pki";
+    let pki = CONTAINER_PKI_DIR;
     Flags::new([
         ("advertise-address", CONTROL_PLANE_ADDRESS.to_string()),
         ("allow-privileged", "true".to_owned()),
@@ -145,9 +160,9 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         ("kubelet-client-key", format!("{pki}/apiserver-kubelet-client.key")),
         ("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname".to_owned()),
         ("profiling", "false".to_owned()),
-        ("proxy-client-cert-file", format!("{pki}/front-proxy-client.crt")),
-        ("proxy-client-key-file", format!("{pki}/front-proxy-client.key")),
-        ("requestheader-allowed-names", "front-proxy-client".to_owned()),
+        ("proxy-client-cert-file", format!("{pki}/{FRONT_PROXY_CLIENT}.crt")),
+        ("proxy-client-key-file", format!("{pki}/{FRONT_PROXY_CLIENT}.key")),
+        ("requestheader-allowed-names", FRONT_PROXY_CLIENT.to_owned()),
         ("requestheader-client-ca-file", format!("{pki}/front-proxy-ca.crt")),
         ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
         ("requestheader-group-headers", "X-Remote-Group".to_owned()),
@@ -167,7 +182,7 @@ fn api_server(spec: &ClusterSpec) -> Flags {
 /// restarted single instance would wait 15 s for its own old lease; and client limits that don't
 /// make starting its controllers take five seconds.
 fn controller_manager(spec: &ClusterSpec) -> Flags {
-    let pki = "/etc/kubernetes/pki";
+    let pki = CONTAINER_PKI_DIR;
     let kubeconfig = "/etc/kubernetes/controller-manager.conf";
     Flags::new([
         ("allocate-node-cidrs", "true".to_owned()),
@@ -176,7 +191,7 @@ fn controller_manager(spec: &ClusterSpec) -> Flags {
         ("bind-address", "127.0.0.1".to_owned()),
         ("client-ca-file", format!("{pki}/ca.crt")),
         ("cluster-cidr", spec.networking.pod_subnet.to_string()),
-        ("cluster-name", "kubernetes".to_owned()),
+        ("cluster-name", CLUSTER_NAME.to_owned()),
         ("cluster-signing-cert-file", format!("{pki}/ca.crt")),
         ("cluster-signing-key-file", format!("{pki}/ca.key")),
         ("controllers", "*,bootstrapsigner,tokencleaner".to_owned()),
@@ -208,4 +223,18 @@ fn scheduler(spec: &ClusterSpec) -> Flags {
         ("secure-port", SCHEDULER_PORT.to_string()),
     ])
     .overridden_by(&spec.component(Component::Scheduler).extra_args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::Outputs;
+
+    #[test]
+    fn etcd_is_not_judged_while_its_phase_makes_it_anew() {
+        let outputs = Outputs::default();
+        assert!(!judged(outputs.etcd.get().is_ok()).any(|component| component == Component::Etcd));
+        outputs.etcd.set(());
+        assert!(judged(outputs.etcd.get().is_ok()).any(|component| component == Component::Etcd));
+    }
 }

@@ -9,6 +9,7 @@ use crate::phases::containers;
 use crate::phases::flags::Flags;
 use crate::phases::network::{ETCD_DATA, etcd_data};
 use crate::phases::{Context, control_plane};
+use crate::pki::CONTAINER_PKI_DIR;
 use crate::spec::{ClusterSpec, Component};
 
 pub(super) const CLIENT_PORT: u16 = 2379;
@@ -27,6 +28,7 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         );
         spec.mounts.push(etcd_data(&cx.spec));
         let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component.name(), spec).await?;
+        cx.outputs.etcd.set(());
         // Whether it serves is seen by the API server, which waits for it and says so.
         Ok(Outcome::changed(changed))
     }
@@ -35,10 +37,10 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 
 /// Flags of etcd 3.6 (etcd.io, "Configuration options").
 pub(super) fn flags(spec: &ClusterSpec) -> Flags {
-    let pki = "/etc/kubernetes/pki/etcd";
+    let pki = format!("{CONTAINER_PKI_DIR}/etcd");
     let client = format!("https://127.0.0.1:{CLIENT_PORT}");
     let peer = format!("https://127.0.0.1:{PEER_PORT}");
-    let name = format!("hoist-{}", spec.name);
+    let name = spec.host_name();
     let mut flags = Flags::new([
         ("name", name.clone()),
         // A subdirectory: etcd sets the mode of its data directory, and a mount point isn't its own.
@@ -57,11 +59,29 @@ pub(super) fn flags(spec: &ClusterSpec) -> Flags {
         ("peer-key-file", format!("{pki}/server.key")),
         ("peer-trusted-ca-file", format!("{pki}/ca.crt")),
         ("peer-client-cert-auth", "true".to_owned()),
+        // etcd refuses writes at the quota; without one it would fill the tmpfs and die.
+        ("quota-backend-bytes", spec.etcd.quota_bytes.to_string()),
     ]);
     if !spec.etcd.durable {
         flags.set("unsafe-no-fsync", "true");
-        // etcd refuses writes at the quota; without one it would fill the tmpfs and die.
-        flags.set("quota-backend-bytes", spec.etcd.quota_bytes.to_string());
     }
     flags.overridden_by(&spec.component(Component::Etcd).extra_args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::test_spec;
+
+    #[test]
+    fn the_quota_holds_for_a_durable_etcd_too() {
+        let mut spec = test_spec();
+        spec.etcd.quota_bytes = 5 << 30;
+        for durable in [false, true] {
+            spec.etcd.durable = durable;
+            let args = flags(&spec).render();
+            assert!(args.contains(&"--quota-backend-bytes=5368709120".to_owned()), "{args:?}");
+            assert_eq!(args.contains(&"--unsafe-no-fsync=true".to_owned()), !durable);
+        }
+    }
 }

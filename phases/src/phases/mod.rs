@@ -19,6 +19,7 @@ pub mod machines;
 mod network;
 pub mod nodes;
 mod outputs;
+mod postmortem;
 pub mod preflight;
 pub mod token;
 pub mod wait;

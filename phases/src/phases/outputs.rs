@@ -51,6 +51,8 @@ pub struct Outputs {
     pub network: Slot<NetworkFacts>,
     pub pki: Slot<Pki>,
     pub kubeconfigs: Slot<Kubeconfigs>,
+    /// Set once etcd's container is as it should be; before that it may be away to be made anew.
+    pub etcd: Slot<()>,
     pub api: Slot<Arc<dyn KubeApi>>,
 }
 
@@ -67,6 +69,7 @@ impl Default for Outputs {
             network: Slot::of(PhaseId::Network),
             pki: Slot::of(PhaseId::Certs),
             kubeconfigs: Slot::of(PhaseId::Kubeconfig),
+            etcd: Slot::of(PhaseId::Etcd),
             api: Slot::of(PhaseId::ControlPlane),
         }
     }

@@ -23,7 +23,7 @@ pub use error::PkiError;
 pub use issue::{BACKDATE, CA_LIFETIME, LEAF_LIFETIME};
 pub use kubeconfig::{CLUSTER_NAME, EntryNames, Kubeconfig, KubeconfigError, Kubeconfigs};
 pub use reconcile::{Action, RENEW_BEFORE, Reason, Reconciled, SA_KEY, SA_PUB, reconcile};
-pub use sans::{PkiInputs, San, SanError, expand_listen_address};
+pub use sans::{PkiInputs, San, SanError};
 pub use table::{
     CERTS, CLUSTER_ADMINS, CertId, CertSpec, CommonName, FRONT_PROXY_CLIENT, KUBELET_CLIENT, Purpose,
     SYSTEM_MASTERS, SanRule, Use,

@@ -15,9 +15,9 @@ pub enum San {
 /// Why a text can't be a subject alternative name.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SanError {
-    #[error("extraSANs {0:?}: must be an IP address or a DNS name")]
+    #[error("extraSans {0:?}: must be an IP address or a DNS name")]
     Neither(String),
-    #[error("extraSANs {0}: a wildcard address names no host; give the addresses clients dial")]
+    #[error("extraSans {0}: a wildcard address names no host; give the addresses clients dial")]
     Wildcard(IpAddr),
 }
 
@@ -34,7 +34,7 @@ impl San {
     /// Reads an IP address or a DNS name (RFC 1123, `*.` allowed in front; RFC 5280, 4.2.1.6).
     ///
     /// # Errors
-    /// When it is neither, or a wildcard address: see [`expand_listen_address`] for those.
+    /// When it is neither, or a wildcard address, which names no host.
     pub fn parse(text: &str) -> Result<Self, SanError> {
         match text.parse::<IpAddr>() {
             Ok(address) if address.is_unspecified() => Err(SanError::Wildcard(address)),
@@ -43,16 +43,6 @@ impl San {
             Err(_) => Err(SanError::Neither(text.to_owned())),
         }
     }
-}
-
-/// The addresses clients can dial when a server listens on `listen`: all of the host's for a
-/// wildcard (`0.0.0.0` the IPv4 ones, `::` both kinds), else itself.
-pub fn expand_listen_address(listen: IpAddr, host: &[IpAddr]) -> Vec<IpAddr> {
-    if !listen.is_unspecified() {
-        return vec![listen.to_canonical()];
-    }
-    let host = host.iter().map(IpAddr::to_canonical);
-    host.filter(|address| !address.is_unspecified() && (listen.is_ipv6() || address.is_ipv4())).collect()
 }
 
 /// Letters, digits and hyphens in labels of 1 to 63, 253 in all. An all-digit last label is a
@@ -81,13 +71,13 @@ pub struct PkiInputs {
 }
 
 impl PkiInputs {
-    /// Takes the names from a spec. `listen` are the addresses the API port is published on and
-    /// `host_addresses` those that a wildcard among them stands for.
+    /// Takes the names from a spec. The engine publishes the API port on loopback; any other address
+    /// clients dial is one of the spec's extra SANs.
     ///
     /// # Errors
     /// The first of `extra_sans` that is neither an IP address nor a DNS name.
-    pub fn new(spec: &ClusterSpec, listen: &[IpAddr], host_addresses: &[IpAddr]) -> Result<Self, SanError> {
-        let host_name = format!("hoist-{}", spec.name);
+    pub fn new(spec: &ClusterSpec) -> Result<Self, SanError> {
+        let host_name = spec.host_name();
         let local = [
             San::Dns(host_name.clone()),
             San::Dns("localhost".to_owned()),
@@ -97,13 +87,11 @@ impl PkiInputs {
         ];
         let service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned);
         let full = format!("kubernetes.default.svc.{}", spec.networking.dns_domain);
-        let published = listen.iter().flat_map(|address| expand_listen_address(*address, host_addresses));
         let extra = spec.extra_sans.iter().map(|text| San::parse(text)).collect::<Result<Vec<_>, _>>()?;
 
         let mut api_server: BTreeSet<_> = local.iter().cloned().collect();
         api_server.extend(service.into_iter().chain([full]).map(San::Dns));
         api_server.insert(San::Ip(spec.networking.kubernetes_service()));
-        api_server.extend(published.map(San::Ip));
         api_server.extend(extra);
         Ok(Self { host_name, api_server, etcd: local.into_iter().collect() })
     }
@@ -157,23 +145,6 @@ mod tests {
         }
         for text in ["0.0.0.0", "::"] {
             assert!(matches!(San::parse(text), Err(SanError::Wildcard(_))), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_wildcard_listen_address_stands_for_the_hosts_own() {
-        let parse = |texts: &[&str]| texts.iter().filter_map(|t| t.parse().ok()).collect::<Vec<IpAddr>>();
-        let host = parse(&["127.0.0.1", "10.1.2.3", "fd00::9"]);
-        let expand =
-            |listen: &str| parse(&[listen]).iter().flat_map(|l| expand_listen_address(*l, &host)).collect();
-        let cases: [(&str, Vec<IpAddr>); 3] = [
-            ("0.0.0.0", parse(&["127.0.0.1", "10.1.2.3"])),
-            ("::", host.clone()),
-            ("10.9.9.9", parse(&["10.9.9.9"])),
-        ];
-        for (listen, wanted) in cases {
-            let got: Vec<IpAddr> = expand(listen);
-            assert_eq!(got, wanted, "{listen}");
         }
     }
 }

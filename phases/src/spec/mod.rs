@@ -40,6 +40,11 @@ pub struct ClusterSpec {
 }
 
 impl ClusterSpec {
+    /// Host name of the control plane, and etcd's name of its member.
+    pub fn host_name(&self) -> String {
+        format!("hoist-{}", self.name)
+    }
+
     /// The settings of one component; every component has an entry once a spec is resolved.
     pub fn component(&self, component: Component) -> ComponentSpec {
         self.components
@@ -58,9 +63,14 @@ pub struct EtcdSpec {
     pub durable: bool,
     /// Size of the tmpfs in bytes; not used when durable.
     pub tmpfs_bytes: u64,
-    /// etcd's own limit of its database in bytes, below the tmpfs size so that etcd refuses
+    /// etcd's own limit of its database in bytes; in a tmpfs below its size, so that etcd refuses
     /// writes before the file system is full (etcd raises NOSPACE, it does not die).
     pub quota_bytes: u64,
+}
+
+impl EtcdSpec {
+    /// Quota in bytes of a durable etcd that is given none: etcd's own default.
+    pub const DURABLE_QUOTA: u64 = 2 << 30;
 }
 
 impl Default for EtcdSpec {

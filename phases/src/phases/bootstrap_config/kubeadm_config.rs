@@ -21,9 +21,9 @@ pub fn kubeadm_config(spec: &ClusterSpec) -> Result<ConfigMap, ManifestError> {
         &json!({
             "apiVersion": "kubeadm.k8s.io/v1beta4",
             "kind": "ClusterConfiguration",
-            "clusterName": "kubernetes",
+            "clusterName": crate::pki::CLUSTER_NAME,
             "kubernetesVersion": spec.kubernetes.to_string(),
-            "certificatesDir": super::CERTIFICATES_DIR,
+            "certificatesDir": crate::pki::CONTAINER_PKI_DIR,
             "encryptionAlgorithm": "ECDSA-P256",
             "imageRepository": "registry.k8s.io",
             "networking": {

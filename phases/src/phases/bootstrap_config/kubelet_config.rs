@@ -23,7 +23,7 @@ pub fn kubelet_config(spec: &ClusterSpec) -> Result<ConfigMap, ManifestError> {
             "authentication": {
                 "anonymous": { "enabled": false },
                 "webhook": { "enabled": true },
-                "x509": { "clientCAFile": format!("{}/ca.crt", super::CERTIFICATES_DIR) },
+                "x509": { "clientCAFile": format!("{}/ca.crt", crate::pki::CONTAINER_PKI_DIR) },
             },
             "authorization": { "mode": "Webhook" },
             "clusterDNS": [spec.networking.dns_service()],

@@ -27,9 +27,6 @@ pub use cluster_info::cluster_info;
 pub use kubeadm_config::kubeadm_config;
 pub use kubelet_config::kubelet_config;
 
-/// Where every node keeps what it needs of the cluster's certificates; never a path of the host.
-const CERTIFICATES_DIR: &str = "/etc/kubernetes/pki";
-
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapConfigError {
     #[error("{0} can't be written")]
