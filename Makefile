@@ -16,8 +16,8 @@ UP_FLAGS ?=
 # starting a cluster is waiting for others, not computing.
 HOIST = $(or $(CARGO_TARGET_DIR),target)/debug/hoist
 
-# Where the official installers put Rust and Go.
-export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
+# Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
+export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
 .PHONY: cluster-up cluster-down images test test-vm lint build setup
 
