@@ -13,7 +13,7 @@ use hoist_phases::spec::ClusterSpec;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::args::{Global, Progress, UpArgs};
-use super::cleanup::take_back;
+use super::cleanup::{forget_nodes, take_back};
 use super::session::{self, KUBECONFIG, Session, SessionError};
 use super::signals::{Interrupted, interrupted};
 use crate::cluster::down::Snapshot;
@@ -98,6 +98,7 @@ pub(super) async fn apply(
             take_back(engine, &session.state, &before).await;
             if let Some(present) = present {
                 session.state.write_spec(present)?;
+                forget_nodes(session, &settings.spec, present).await;
             }
             Err(error)
         }
