@@ -2,7 +2,7 @@
 
 use super::args::Global;
 use super::session::{self, Session};
-use crate::cluster::down::down;
+use crate::cluster::down::{down, down_but_state};
 use crate::error::BoxError;
 use crate::report;
 
@@ -12,7 +12,12 @@ pub(super) async fn run(global: &Global, cluster: Option<String>) -> Result<(), 
     let _lock = session.state.lock()?;
     let engine = session::engine().await?;
     let merged = crate::kubeconfig::unmerge_if_merged(&session.state, &session.name);
-    let removed = down(engine.as_ref(), &session.state).await?.into_result()?;
+    // The state directory notes which kubeconfig it was: another `down` then finishes.
+    let removal = match &merged {
+        Ok(_) => down(engine.as_ref(), &session.state).await?,
+        Err(_) => down_but_state(engine.as_ref(), &session.state).await?,
+    };
+    let removed = removal.into_result()?;
     if merged? {
         report::tell("took the cluster out of your kubeconfig");
     }

@@ -119,6 +119,15 @@ pub async fn down(runtime: &dyn Runtime, state: &StateDir) -> Result<Removal, Ru
     down_since(runtime, state, &Snapshot::default(), SETTLE).await
 }
 
+/// As [`down`], but leaves the state directory: it still knows what is to be done elsewhere.
+///
+/// # Errors
+/// As [`down`].
+pub async fn down_but_state(runtime: &dyn Runtime, state: &StateDir) -> Result<Removal, RuntimeError> {
+    let before = Snapshot { state: true, ..Snapshot::default() };
+    down_since(runtime, state, &before, SETTLE).await
+}
+
 /// Removes what came into being since a snapshot was taken: what a failed `up` made. Looks again
 /// until nothing is left, or what is left could not be removed for as long as `settle`.
 ///

@@ -7,6 +7,7 @@ use hoist::config::defaults;
 use hoist::exit;
 use hoist::store::{StateDir, StateRoot};
 use hoist_phases::phases::PhaseId;
+use hoist_phases::ports::Store as _;
 use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
 use serde_json::{Value, json};
 
@@ -235,6 +236,25 @@ async fn containers_without_their_keys_are_not_touched() {
     let list: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(list[0]["name"], "hoist");
     assert_eq!(list[0]["stateDirectory"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_that_can_not_be_unmerged_is_left_to_another_down() {
+    let engine = empty_engine();
+    let home = Home::with(&engine);
+    let path = home.dir.path().join("config");
+    std::fs::write(&path, "clusters: broken\n").unwrap();
+    home.state("c1").write_spec(&spec("c1")).unwrap();
+    home.state("c1").write("merged-into", path.as_os_str().as_encoded_bytes()).unwrap();
+
+    let (home, ran) = run_beside(home, &["down", "c1"]).await;
+    assert!(ran.code == 1 && ran.stderr.contains("is no kubeconfig"), "{}", ran.stderr);
+    assert!(home.state("c1").exists());
+
+    std::fs::write(&path, "clusters: []\n").unwrap();
+    let (home, ran) = run_beside(home, &["down", "c1"]).await;
+    assert!(ran.code == 0 && ran.stderr.contains("out of your kubeconfig"), "{}", ran.stderr);
+    assert!(!home.state("c1").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
