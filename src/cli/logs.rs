@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use bollard::exec::{CreateExecOptions, StartExecResults};
+use bollard::container::LogOutput;
 use futures_util::StreamExt as _;
 use hoist_phases::phases::machines;
 use hoist_phases::ports::{ContainerState, Runtime as _, label};
@@ -18,12 +18,8 @@ use crate::runtime::Engine;
 pub enum LogsError {
     #[error("cluster {cluster} has no component or node {of:?}; it has {have}")]
     Unknown { cluster: ClusterName, of: String, have: String },
-    #[error("journal of {node} can't be read")]
-    Journal {
-        node: String,
-        #[source]
-        source: bollard::errors::Error,
-    },
+    #[error("journal of {node} can't be read: journalctl ended with code {code}")]
+    Journal { node: String, code: i64 },
 }
 
 pub(super) async fn run(global: &Global, args: LogsArgs) -> Result<(), BoxError> {
@@ -61,24 +57,20 @@ async fn journal(
     tail: u32,
     follow: bool,
 ) -> Result<(), BoxError> {
-    let failed = |source| LogsError::Journal { node: node.to_owned(), source };
     let lines = format!("--lines={tail}");
     let mut command = vec!["journalctl", "--no-pager", lines.as_str()];
     command.extend(follow.then_some("--follow"));
     let kind = container.labels.get(label::KIND).map_or("", String::as_str);
-    let options = CreateExecOptions {
-        cmd: Some(machines::on_kind(kind, &command)),
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        ..CreateExecOptions::default()
-    };
-    let exec = engine.docker().create_exec(&container.name, options).await.map_err(failed)?;
-    if let StartExecResults::Attached { mut output, .. } =
-        engine.docker().start_exec(&exec.id, None).await.map_err(failed)?
-    {
-        while let Some(part) = output.next().await {
-            report::data(part.map_err(failed)?.into_bytes())?;
+    let command = machines::on_kind(kind, &command);
+    let show = |part| match part {
+        LogOutput::StdErr { message } => {
+            report::tell(String::from_utf8_lossy(&message).trim_end());
+            Ok(())
         }
+        other => report::data(other.into_bytes()).map_err(BoxError::from),
+    };
+    match engine.watch(&container.name, &command, show).await? {
+        0 => Ok(()),
+        code => Err(LogsError::Journal { node: node.to_owned(), code }.into()),
     }
-    Ok(())
 }

@@ -85,6 +85,23 @@ impl Engine {
         try_join_all(ended.map(|((name, id), collected)| self.outcome(name, id, collected))).await
     }
 
+    /// Runs a command and hands over what it writes when it writes it; gives its exit code.
+    ///
+    /// # Errors
+    /// When the engine can't run it, or the connection breaks; the first one of `each`.
+    pub async fn watch<E: From<RuntimeError>>(
+        &self,
+        name: &str,
+        command: &[&str],
+        mut each: impl FnMut(LogOutput) -> Result<(), E>,
+    ) -> Result<i64, E> {
+        let Running { id, mut output, input: _input } = self.start_command(name, command, false).await?;
+        while let Some(part) = output.try_next().await.map_err(|error| self.failed(EXEC, name, error))? {
+            each(part)?;
+        }
+        Ok(self.exit_code(name, &id).await?)
+    }
+
     async fn start_command(
         &self,
         name: &str,
@@ -120,7 +137,7 @@ impl Engine {
     }
 
     /// The streams may end a moment before the engine knows of the end.
-    async fn exit_code(&self, name: &str, id: &str) -> Result<i64, RuntimeError> {
+    pub(super) async fn exit_code(&self, name: &str, id: &str) -> Result<i64, RuntimeError> {
         let deadline = Instant::now() + ENDS_WITHIN;
         loop {
             let seen = self.docker.inspect_exec(id).await.map_err(|e| self.failed(EXEC, name, e))?;

@@ -92,8 +92,7 @@ impl Engine {
             print.await
         };
         printed.map_err(broken)?;
-        let ended = self.docker().inspect_exec(&id).await.map_err(broken)?;
-        ended.exit_code.ok_or_else(|| refused(TALK, name, Refused::NoAnswer))
+        self.exit_code(name, &id).await
     }
 
     /// Keeps the command's terminal as large as this one; never ends.
