@@ -1,11 +1,13 @@
 //! What a user gets: a kubeconfig that works from the host with TLS verified, and a cluster in
 //! which everything runs.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::support::{calm, events};
+use crate::support::{calm, events, until};
 
 /// A field of the kubeconfig, read by kubectl.
 fn config(raw: &Value, path: &str) -> String {
@@ -36,16 +38,22 @@ fn every_node_is_ready_and_every_pod_runs() {
         let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
         assert_eq!(ready.map(|ready| &ready["status"]), Some(&Value::from("True")), "{node}");
     }
-    let pods = shared.hoist.get(&["pods", "--namespace", "kube-system"]);
-    let pods = pods["items"].as_array().expect("a list");
-    // Two of CoreDNS, and kube-proxy and kube-router on each node.
-    assert_eq!(pods.len(), 6, "{pods:?}");
-    for pod in pods {
-        let name = &pod["metadata"]["name"];
-        assert_eq!(pod["status"]["phase"], "Running", "{name}");
-        let containers = pod["status"]["containerStatuses"].as_array().expect("statuses");
-        assert!(containers.iter().all(|container| container["ready"] == true), "{name}: {containers:?}");
-    }
+    until("every pod runs", Duration::from_secs(60), || {
+        let pods = shared.hoist.get(&["pods", "--namespace", "kube-system"]);
+        let pods = pods["items"].as_array().expect("a list");
+        // Two of CoreDNS, and kube-proxy and kube-router on each node.
+        if pods.len() == 6 && pods.iter().all(runs) {
+            return Ok(());
+        }
+        let told = pods.iter().map(|pod| format!("{}: {}", pod["metadata"]["name"], pod["status"]));
+        Err(told.collect::<Vec<_>>().join("\n"))
+    });
+}
+
+fn runs(pod: &Value) -> bool {
+    let containers = pod["status"]["containerStatuses"].as_array();
+    let ready = containers.is_some_and(|all| all.iter().all(|container| container["ready"] == true));
+    pod["status"]["phase"] == "Running" && ready
 }
 
 /// kubevirtci ships a kubeconfig with TLS checks off.

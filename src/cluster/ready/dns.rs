@@ -8,9 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::try_join_all;
 use hoist_phases::engine::PhaseError;
+use hoist_phases::object::ObjectRef;
 use hoist_phases::phases::machines;
 use hoist_phases::phases::wait::{Poll, until};
+use hoist_phases::ports::KubeApi as _;
 use hoist_phases::spec::NodeSpec;
+use serde_json::Value;
 
 use super::components::ready_endpoints;
 use super::{Target, not_yet};
@@ -40,7 +43,27 @@ pub(super) async fn probe(target: &Target<'_>, deadline: Duration) -> Result<(),
     .await?;
     let nodes = target.spec.nodes.iter();
     try_join_all(nodes.map(|node| async move { until(deadline, || ask(target, node)).await })).await?;
-    Ok(())
+    // One server answers for all, and the last of them may still be starting.
+    let reference = ObjectRef {
+        api_version: "apps/v1".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespace: Some("kube-system".to_owned()),
+        name: "coredns".to_owned(),
+    };
+    until(deadline, || async {
+        Ok(match target.admin.get(&reference).await {
+            Err(error) => not_yet(&error),
+            Ok(found) => found.as_ref().and_then(starting).map_or(Poll::Ready(()), Poll::Pending),
+        })
+    })
+    .await
+}
+
+/// Which replicas of a Deployment aren't ready; `None` when all are.
+fn starting(deployment: &Value) -> Option<String> {
+    let wanted = deployment["spec"]["replicas"].as_u64().unwrap_or(1);
+    let ready = deployment["status"]["readyReplicas"].as_u64().unwrap_or_default();
+    (ready != wanted).then(|| format!("{ready} of {wanted} replicas of CoreDNS are ready"))
 }
 
 async fn ask(target: &Target<'_>, node: &NodeSpec) -> Result<Poll<()>, PhaseError> {
@@ -151,6 +174,15 @@ mod tests {
         assert_eq!(addresses(&answer(0, &[[10, 96, 0, 1]])), Some(Ok(vec![Ipv4Addr::new(10, 96, 0, 1)])));
         assert_eq!(addresses(&answer(0, &[])), Some(Ok(vec![])));
         assert_eq!(addresses(&answer(3, &[])), Some(Err(3)));
+    }
+
+    #[test]
+    fn one_of_two_servers_is_not_all_of_dns() {
+        let deployment = |status| serde_json::json!({"spec": {"replicas": 2}, "status": status});
+        let told = starting(&deployment(serde_json::json!({"readyReplicas": 1})));
+        assert_eq!(told.as_deref(), Some("1 of 2 replicas of CoreDNS are ready"));
+        assert!(starting(&deployment(serde_json::json!({}))).is_some());
+        assert_eq!(starting(&deployment(serde_json::json!({"readyReplicas": 2}))), None);
     }
 
     #[test]
