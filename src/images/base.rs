@@ -1,6 +1,7 @@
 //! The Debian root file system below all images that need more than one static binary.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use bollard::Docker;
 use tokio::process::Command;
@@ -52,7 +53,7 @@ async fn debootstrap(
     reporter.step(SUBJECT, format!("debootstrap {SUITE}"));
     let root = work.scratch("base");
     let mirrors = Mirrors::of_host();
-    let mut command = Command::new("debootstrap");
+    let mut command = contained("debootstrap").await;
     command.args(["--variant=minbase", "--include=ca-certificates"]).arg(format!("--arch={arch}"));
     command.arg(SUITE).arg(&root);
     // Without one, the tool's own default holds.
@@ -73,6 +74,21 @@ async fn debootstrap(
     }
     reporter.done(SUBJECT, "made by debootstrap");
     Ok(())
+}
+
+/// A program with mounts and processes of its own: what it mounts below the scratch directory, and
+/// what it starts, ends with it even when it is killed. Plainly where that isn't permitted.
+async fn contained(program: &str) -> Command {
+    const OWN: [&str; 3] = ["-mpf", "--kill-child", "--mount-proc"];
+    let mut command = Command::new("unshare");
+    command.args(OWN);
+    let mut probe = Command::new("unshare");
+    probe.args(OWN).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if probe.status().await.is_ok_and(|status| status.success()) {
+        command.arg(program);
+        return command;
+    }
+    Command::new(program)
 }
 
 /// Removes what no image needs, before it becomes a layer that all of them carry.
