@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use hoist::cluster::kube::Connector;
@@ -16,6 +15,8 @@ use hoist_phases::ports::{
 };
 use hoist_phases::spec::{ClusterName, Component};
 use serde_json::{Value, json};
+
+use crate::support::{Hoist, block, engine};
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 const NODE_IMAGE: &str = "localhost/hoist/node:v1.36.3";
@@ -38,25 +39,17 @@ const KINDS: [(&str, &str); 12] = [
 
 type Objects = BTreeMap<String, (ObjectRef, Value)>;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_are_kubeadms_but_for_what_is_documented() {
-    let name = format!("e2e-parity-{}", std::process::id());
-    let state = tempfile::tempdir().unwrap();
-    let hoist = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hoist"));
-        command.args(args).args(["--name", &name]).env("XDG_STATE_HOME", state.path());
-        assert!(command.status().unwrap().success(), "hoist {args:?}");
-    };
-    hoist(&["up", "--nodes", "0", "--wait", "api", "--token", TOKEN]);
-    let compared = tokio::spawn(compare(name.clone(), state.path().to_owned())).await;
-    hoist(&["down"]);
-    let differences = compared.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
+#[test]
+fn objects_are_kubeadms_but_for_what_is_documented() {
+    let hoist = Hoist::new("parity");
+    hoist.ok(&["up", "--nodes", "0", "--wait", "api", "--token", TOKEN]);
+    let differences = block(compare(&hoist.name, &hoist.state(), engine()));
+    hoist.ok(&["down"]);
     assert_documented(&differences);
 }
 
-async fn compare(name: String, state: std::path::PathBuf) -> BTreeSet<(String, String)> {
-    let path = state.join("hoist/clusters").join(&name).join("kubeconfig-super-admin");
-    let kubeconfig = std::fs::read_to_string(path).unwrap();
+async fn compare(name: &str, state: &Path, engine: &Engine) -> BTreeSet<(String, String)> {
+    let kubeconfig = std::fs::read_to_string(state.join("kubeconfig-super-admin")).unwrap();
     let api = Connector.connect(&kubeconfig).await.unwrap();
 
     let ours = objects(&api, |_, object| object["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1).await;
@@ -64,7 +57,7 @@ async fn compare(name: String, state: std::path::PathBuf) -> BTreeSet<(String, S
     for (reference, _) in ours.values() {
         api.delete(reference).await.unwrap();
     }
-    run_kubeadm(&name, &kubeconfig).await;
+    run_kubeadm(engine, name, &kubeconfig).await;
     // A ServiceAccount has no field of its own that could be said to be managed.
     let written_by_kubeadm = |reference: &ObjectRef, object: &Value| {
         let fields = object["metadata"]["managedFields"].as_array();
@@ -97,8 +90,7 @@ async fn objects(api: &Arc<dyn KubeApi>, wanted: impl Fn(&ObjectRef, &Value) -> 
 }
 
 /// The real kubeadm of the node image, in the cluster's own network namespace.
-async fn run_kubeadm(cluster: &str, kubeconfig: &str) {
-    let engine = Engine::connect().await.unwrap();
+async fn run_kubeadm(engine: &Engine, cluster: &str, kubeconfig: &str) {
     let owner = component_name(&ClusterName::new(cluster).unwrap(), Component::Owner);
     let mut spec =
         ContainerSpec::new(format!("hoist-{cluster}-kubeadm"), NODE_IMAGE, Network::Container(owner));
