@@ -1,7 +1,6 @@
 //! Rules between settings, judged on the resolved specification.
 
-use std::net::IpAddr;
-
+use hoist_phases::pki::San;
 use hoist_phases::spec::{ClusterSpec, Component};
 
 use super::problem::{Problem, Problems};
@@ -20,13 +19,7 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
         problems.push(problem);
     }
     for san in &spec.extra_sans {
-        if !is_san(san) {
-            problems.push(Problem::new(
-                "extraSans",
-                format_args!("{san:?}"),
-                "must be an IP address or a DNS name",
-            ));
-        }
+        problems.keep(San::parse(san));
     }
     etcd(spec, problems);
 }
@@ -55,37 +48,5 @@ fn etcd(spec: &ClusterSpec, problems: &mut Problems) {
     if memory < least {
         let rule = format!("etcd.tmpfsSize counts as its memory: must be {} or more", mib(least));
         problems.push(Problem::new("components.etcd.memory", mib(memory), rule));
-    }
-}
-
-/// An address, or a DNS name whose first label may be `*` (RFC 6125).
-fn is_san(text: &str) -> bool {
-    if text.parse::<IpAddr>().is_ok() {
-        return true;
-    }
-    let name = text.strip_prefix("*.").unwrap_or(text);
-    // All digits and dots is a mistyped address, not a name.
-    let address_like = name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    !address_like && name.len() <= 253 && name.split('.').all(label)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_addresses() {
-        for good in ["localhost", "a.example.org", "*.example.org", "10.0.0.1", "::1", "fd00::2"] {
-            assert!(is_san(good), "{good:?} was refused");
-        }
-        for bad in ["", "a b", "a..b", "-a", "a-", "10.0.0", "10.0.0.256", "a.*", "https://a", "a:6443"] {
-            assert!(!is_san(bad), "{bad:?} was accepted");
-        }
     }
 }

@@ -1,7 +1,9 @@
 //! Arguments and limits of single components.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use hoist_phases::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
 use hoist_phases::spec::{Component, ComponentSpec};
 
 use super::file::ComponentFile;
@@ -56,6 +58,13 @@ pub(super) fn apply(
     specs.sort_by_key(|spec| spec.component);
 }
 
+/// Where kube-apiserver dials etcd.
+const ETCD_CLIENT: &str = "https://127.0.0.1:2379";
+
+fn listens_on(urls: &str, wanted: &str) -> bool {
+    urls.split(',').any(|url| url.trim().trim_end_matches('/') == wanted)
+}
+
 fn problems_of_args(component: Component, args: &BTreeMap<String, String>, problems: &mut Problems) {
     let mut refuse = |flag: &str, value: &str, rule: &str| {
         problems.push(Problem::new(
@@ -70,6 +79,31 @@ fn problems_of_args(component: Component, args: &BTreeMap<String, String>, probl
             _ if malformed => refuse(flag, value, "a flag is written without dashes and `=`, such as `v`"),
             (Component::Owner, _) => {
                 refuse(flag, value, "this container only holds the network namespace; it takes no flags")
+            }
+            (Component::Dnsmasq, _) => {
+                refuse(flag, value, "dnsmasq reads hoist's own configuration; it takes no flags")
+            }
+            (Component::ApiServer, "secure-port") if value.parse() != Ok(API_PORT) => {
+                refuse(flag, value, &format!("nodes, components and the published port dial {API_PORT}"))
+            }
+            (Component::ApiServer, "advertise-address") if value.parse() != Ok(CONTROL_PLANE_ADDRESS) => {
+                refuse(
+                    flag,
+                    value,
+                    &format!("nodes and pods reach the API server at {CONTROL_PLANE_ADDRESS} alone"),
+                )
+            }
+            (Component::ApiServer, "bind-address")
+                if !value.parse().is_ok_and(|address: IpAddr| address.is_unspecified()) =>
+            {
+                refuse(
+                    flag,
+                    value,
+                    "components dial loopback, nodes the bridge and you the engine's network: must be 0.0.0.0 or ::",
+                )
+            }
+            (Component::Etcd, "listen-client-urls") if !listens_on(value, ETCD_CLIENT) => {
+                refuse(flag, value, &format!("kube-apiserver dials {ETCD_CLIENT}, which must be among them"))
             }
             // Discovery by token reads cluster-info before it has any identity (kubeadm join).
             (Component::ApiServer, "anonymous-auth") if value != "true" => refuse(
@@ -89,6 +123,47 @@ fn problems_of_args(component: Component, args: &BTreeMap<String, String>, probl
                 }
             }
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(component: Component, flag: &str, value: &str) -> String {
+        let mut problems = Problems::default();
+        problems_of_args(component, &BTreeMap::from([(flag.to_owned(), value.to_owned())]), &mut problems);
+        problems.into_result().err().map(|invalid| invalid.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn arguments_that_can_not_work_are_refused_with_the_reason() {
+        for (component, flag, value, reason) in [
+            (Component::ApiServer, "secure-port", "7443", "6443"),
+            (Component::ApiServer, "advertise-address", "10.0.0.1", "192.168.66.2"),
+            (Component::ApiServer, "bind-address", "127.0.0.1", "0.0.0.0"),
+            (Component::ApiServer, "bind-address", "::1", "0.0.0.0"),
+            (Component::Etcd, "listen-client-urls", "https://192.168.66.2:2379", ETCD_CLIENT),
+            (Component::Etcd, "listen-client-urls", "http://127.0.0.1:2379", ETCD_CLIENT),
+            (Component::Dnsmasq, "no-resolv", "true", "takes no flags"),
+            (Component::Owner, "v", "4", "network namespace"),
+        ] {
+            let error = refused(component, flag, value);
+            assert!(error.contains(&format!("components.{component}.extraArgs.{flag} ")), "{flag}: {error}");
+            assert!(error.contains(reason), "{flag}: {error}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_change_nothing_needed_pass() {
+        for (component, flag, value) in [
+            (Component::ApiServer, "secure-port", "6443"),
+            (Component::ApiServer, "bind-address", "::"),
+            (Component::Etcd, "listen-client-urls", "https://127.0.0.1:2379, https://192.168.66.2:2379/"),
+            (Component::Scheduler, "secure-port", "7443"),
+        ] {
+            assert_eq!(refused(component, flag, value), "", "{component} {flag}={value}");
         }
     }
 }

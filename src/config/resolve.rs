@@ -230,6 +230,10 @@ fn etcd(
     quota: Option<String>,
     problems: &mut Problems,
 ) {
+    if durable == Some(true) && !spec.durable {
+        // A new cluster: the default so far is what fits into the tmpfs.
+        spec.quota_bytes = EtcdSpec::DURABLE_QUOTA;
+    }
     set(&mut spec.durable, durable);
     if let Some(value) = tmpfs_size {
         let given = Given { field: "etcd.tmpfsSize", value };

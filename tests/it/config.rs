@@ -206,6 +206,31 @@ fn kubeadm_1105_anonymous_auth_off() {
 }
 
 #[test]
+fn a_san_is_judged_as_the_certificate_will_judge_it() {
+    let with = |san: &str| resolve(&[&format!("--extra-san={san}")], None);
+    for bad in ["0.0.0.0", "::", "a.123", "10.0.0", "a..b", "*"] {
+        let error = with(bad).unwrap_err();
+        assert!(error.contains("extraSans") && error.contains(bad), "{bad}: {error}");
+    }
+    for good in ["localhost", "*.example.org", "10.0.0.1", "fd00::2"] {
+        assert!(with(good).is_ok(), "{good}");
+    }
+}
+
+#[test]
+fn a_durable_etcd_has_a_quota_of_its_own() {
+    let quota = |base: ClusterSpec, yaml: &str| {
+        let file = parse_file(Path::new("c.yaml"), &format!("{HEADER}{yaml}")).unwrap();
+        settings(flags(&[]), Some(file), base, None).unwrap().spec
+    };
+    assert_eq!(quota(base(), "etcd: {durable: true}").etcd.quota_bytes, 2 << 30);
+    let given = quota(base(), "etcd: {durable: true, quota: 5Gi}");
+    assert_eq!(given.etcd.quota_bytes, 5 << 30);
+    let again = quota(given, "etcd: {durable: true}");
+    assert_eq!(again.etcd.quota_bytes, 5 << 30, "what a cluster has stays when nothing is said");
+}
+
+#[test]
 fn project_infra_2815_a_quota_that_fills_the_file_system() {
     let error = resolve(&[], Some("etcd: {tmpfsSize: 1Gi, quota: 1Gi}")).unwrap_err();
     assert!(error.contains("etcd.quota 1024Mi") && error.contains("896Mi"), "{error}");
