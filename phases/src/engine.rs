@@ -102,7 +102,8 @@ impl Plan {
         Ok(Self { phases: ordered })
     }
 
-    /// Leaves a phase out; those after it still run and find what it once made, or say what they miss.
+    /// Leaves a phase out: what an earlier run made of it stays, and those after it still run. One that
+    /// reads its [`Outputs`](crate::phases::Outputs) fails and says so: they are known only to a run.
     #[must_use]
     pub fn skipping(mut self, skipped: &[PhaseId], reason: &str) -> Self {
         for planned in self.phases.iter_mut().filter(|p| skipped.contains(&p.phase.id)) {
