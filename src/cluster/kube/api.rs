@@ -8,6 +8,7 @@ use hoist_phases::ports::{Applied, Eviction, KubeApi, KubeError};
 use http::Method;
 use serde_json::{Value, json};
 
+use super::contained::contained;
 use super::request::{JSON, MERGE_PATCH, Subject};
 use super::resource::{Resource, built_in, encode, group_path};
 
@@ -162,14 +163,21 @@ impl KubeApi for Api {
             if live["metadata"]["labels"][MANAGED_BY.0] != MANAGED_BY.1 {
                 return Ok(Applied::Foreign);
             }
-            if live["metadata"]["annotations"][HASH_ANNOTATION] == object.hash() {
+            let same_hash = live["metadata"]["annotations"][HASH_ANNOTATION] == object.hash();
+            if same_hash && contained(object.value(), &live) {
                 return Ok(Applied::Unchanged);
             }
             let body = replacement(object.value(), &live);
             let path = format!("{path}?{FIELD_MANAGER}");
             let answer = update.send(&self.client, Method::PUT, &path, Some((JSON, &body))).await?;
             if answer.0 != 409 {
-                return update.value(answer).map(|_| Applied::Updated);
+                let updated = update.value(answer)?;
+                // The server keeps the version of an object that an update leaves as it was: it has
+                // written a value of ours in another way, `1000m` as `1` for example.
+                let version =
+                    |object: &Value| object["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+                let same = version(&live).is_some_and(|before| version(&updated) == Some(before));
+                return Ok(if same { Applied::Unchanged } else { Applied::Updated });
             }
             collision = answer;
         }

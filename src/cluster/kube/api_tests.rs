@@ -88,6 +88,28 @@ async fn created_at_once_then_left_then_updated() -> Result<(), Box<dyn Error>> 
 }
 
 #[tokio::test]
+async fn an_object_of_ours_that_was_edited_is_put_right() -> Result<(), Box<dyn Error>> {
+    let (server, api) = serve();
+    api.apply(&config("one")?).await?;
+    let edit = |value: &str, version: Option<&str>| {
+        let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = server.objects.get_mut(&format!("{HOME}/a")) {
+            object["data"]["k"] = json!(value);
+            if let Some(version) = version {
+                object["metadata"]["resourceVersion"] = json!(version);
+            }
+        }
+    };
+    edit("edited", None);
+    assert_eq!(api.apply(&config("one")?).await?, Applied::Updated);
+    assert_eq!(api.apply(&config("one")?).await?, Applied::Unchanged);
+    // As the fake keeps the version, so does a server that finds nothing changed by an update.
+    edit("written otherwise", Some("7"));
+    assert_eq!(api.apply(&config("one")?).await?, Applied::Unchanged);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_object_of_the_users_is_left_alone() -> Result<(), Box<dyn Error>> {
     let (server, api) = serve();
     let mine = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}});

@@ -6,6 +6,7 @@
 
 mod access;
 mod api;
+mod contained;
 mod request;
 mod resource;
 
