@@ -123,7 +123,7 @@ fn will_do(existing: &Value, token: &BootstrapToken, ttl: TokenTtl, now: OffsetD
     };
     let metadata = &existing["metadata"];
     let ours = [MANAGED_BY, CLUSTER_TOKEN].iter().all(|(key, value)| metadata["labels"][key] == *value)
-        && metadata["annotations"][TTL_ANNOTATION] == ttl.0.to_string();
+        && metadata["annotations"][TTL_ANNOTATION].as_str().and_then(|ttl| ttl.parse().ok()) == Some(ttl.0);
     let same = field("token-id").as_deref() == Some(token.id())
         && field("token-secret").as_deref() == Some(token.secret())
         && field("usage-bootstrap-authentication").as_deref() == Some("true")
