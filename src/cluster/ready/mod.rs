@@ -33,7 +33,8 @@ pub enum Level {
     Api,
     /// Every node of the configuration is Ready.
     Nodes,
-    /// The cluster's DNS answers a query from every node, through its Service.
+    /// The cluster's DNS answers a query from every node, through its Service, and all its replicas
+    /// are ready.
     Dns,
 }
 
