@@ -10,6 +10,7 @@
 
 mod access;
 mod bad_input;
+mod choices;
 mod containment;
 mod interrupted;
 mod joins;
