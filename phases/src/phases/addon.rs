@@ -21,23 +21,11 @@ pub(super) fn set_images(template: Option<&mut PodTemplateSpec>, image: &str) ->
 #[cfg(test)]
 pub(crate) mod testing {
     use crate::object::Object;
-    use crate::spec::*;
+    use crate::spec::{ClusterSpec, test_spec};
 
     /// A cluster with the defaults and a token everybody knows.
     pub(crate) fn spec() -> Result<ClusterSpec, Box<dyn std::error::Error>> {
-        Ok(ClusterSpec {
-            name: ClusterName::new("sample")?,
-            kubernetes: KubernetesVersion::DEFAULT,
-            networking: Networking::default(),
-            extra_sans: Vec::new(),
-            token: BootstrapToken::parse("abcdef.0123456789abcdef")?,
-            token_ttl: TokenTtl::default(),
-            etcd: EtcdSpec::default(),
-            cni: Cni::KubeRouter,
-            kube_proxy: KubeProxyMode::Nftables,
-            components: Vec::new(),
-            nodes: Vec::new(),
-        })
+        Ok(ClusterSpec { components: Vec::new(), nodes: Vec::new(), ..test_spec() })
     }
 
     /// Objects as one YAML text; hashes follow the content and would only make noise.

@@ -8,8 +8,10 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
+use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::{Object, ObjectRef};
+use crate::phases::Context;
 use crate::ports::{Applied, KubeApi, KubeError};
 
 /// How long objects may wait for what they depend on.
@@ -52,6 +54,15 @@ impl Burst {
         let names: Vec<_> = self.foreign.iter().map(ToString::to_string).collect();
         Outcome::Warned(format!("left alone, not made by hoist: {}", names.join(", ")))
     }
+}
+
+/// What a phase does that consists of objects alone.
+///
+/// # Errors
+/// When no API is there to be asked, or as [`apply`].
+pub async fn phase(cx: &Context, objects: &[Object]) -> Result<Outcome, PhaseError> {
+    let api = cx.outputs.api.get()?;
+    Ok(apply(api.as_ref(), objects, DEADLINE).await?.outcome())
 }
 
 /// Applies all objects, trying again what may succeed a moment later until `deadline` has passed.

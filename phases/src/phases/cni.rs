@@ -64,8 +64,7 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
             Cni::KubeRouter => kube_router(&cx.spec, cx.outputs.network.get()?.mtu)?,
             Cni::Manifest { origin, yaml } => from_manifest(origin, yaml)?,
         };
-        let api = cx.outputs.api.get()?;
-        Ok(apply::apply(api.as_ref(), &objects, apply::DEADLINE).await?.outcome())
+        apply::phase(cx, &objects).await
     }
     .boxed()
 }

@@ -66,11 +66,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
 
 /// Applies it.
 pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
-    async move {
-        let api = cx.outputs.api.get()?;
-        Ok(apply::apply(api.as_ref(), &objects(&cx.spec)?, apply::DEADLINE).await?.outcome())
-    }
-    .boxed()
+    async move { apply::phase(cx, &objects(&cx.spec)?).await }.boxed()
 }
 
 #[cfg(test)]

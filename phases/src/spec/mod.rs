@@ -114,12 +114,18 @@ impl KubeProxyMode {
 /// The default cluster with one container node, for tests.
 #[cfg(test)]
 pub(crate) fn test_spec() -> ClusterSpec {
-    let fixed = "name: test\nkubernetes: v1.36.3\nextraSans: []\ntoken: abcdef.1234567890123456\ntokenTtl: 86400\n\
-                 cni: kubeRouter\nkubeProxy: nftables\nnodes: [{number: 1, kind: container}]\n";
-    let mut value: serde_json::Value = serde_saphyr::from_str(fixed).unwrap_or_default();
-    value["networking"] = serde_json::json!(Networking::default());
-    value["etcd"] = serde_json::json!(EtcdSpec::default());
-    value["components"] = serde_json::json!(Component::ALL.map(ComponentSpec::default_for));
     #[expect(clippy::unwrap_used, reason = "a test that has no spec can't go on")]
-    serde_json::from_value(value).unwrap()
+    ClusterSpec {
+        name: ClusterName::new("sample").unwrap(),
+        kubernetes: KubernetesVersion::DEFAULT,
+        networking: Networking::default(),
+        extra_sans: Vec::new(),
+        token: BootstrapToken::parse("abcdef.0123456789abcdef").unwrap(),
+        token_ttl: TokenTtl::default(),
+        etcd: EtcdSpec::default(),
+        cni: Cni::KubeRouter,
+        kube_proxy: KubeProxyMode::Nftables,
+        components: Component::ALL.map(ComponentSpec::default_for).to_vec(),
+        nodes: vec![NodeSpec::new(1, NodeKind::Container).unwrap()],
+    }
 }

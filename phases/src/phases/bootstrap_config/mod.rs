@@ -58,10 +58,9 @@ pub fn objects(spec: &ClusterSpec, ca_pem: &[u8]) -> Result<Vec<Object>, Bootstr
 /// Publishes them.
 pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     async move {
-        let api = cx.outputs.api.get()?;
         let ca_pem = cx.outputs.pki.get()?.cert(CertId::Ca);
         let objects = objects(&cx.spec, ca_pem)?;
-        Ok(apply::apply(api.as_ref(), &objects, apply::DEADLINE).await?.outcome())
+        apply::phase(cx, &objects).await
     }
     .boxed()
 }

@@ -61,7 +61,7 @@ fn owner(spec: &ClusterSpec) -> ContainerSpec {
         images::reference(spec, "pause"),
         Network::Own,
     );
-    owner.hostname = Some(format!("hoist-{}", spec.name));
+    owner.hostname = Some(spec.host_name());
     owner.user = Some(NONROOT.to_owned());
     owner.publish = vec![ContainerPort(API_PORT)];
     // The namespace routes between nodes, and from them to the outside.
