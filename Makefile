@@ -14,7 +14,8 @@ UP_FLAGS ?=
 
 # The development profile: it builds in a fraction of the time and shares its artefacts with the tests;
 # starting a cluster is waiting for others, not computing.
-HOIST = $(or $(CARGO_TARGET_DIR),target)/debug/hoist
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+HOIST = $(TARGET)/hoist
 
 # Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
@@ -43,6 +44,7 @@ lint:
 
 build: setup
 	@cargo build --locked --quiet --bin hoist
+	@ln -sfn "$$(rustc --print host-tuple)/debug/hoist" '$(HOIST)'
 
 setup:
 	@scripts/setup
