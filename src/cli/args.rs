@@ -159,6 +159,10 @@ pub struct UpArgs {
     /// How kube-proxy programs services: `nftables` or `iptables` [default: nftables]
     #[arg(long, value_name = "MODE")]
     pub kube_proxy_mode: Option<String>,
+    /// How the API server reaches pods: `routes`, `konnectivity` or `none`
+    /// [default: routes; konnectivity with Calico]
+    #[arg(long, value_name = "HOW")]
+    pub reach: Option<String>,
     /// Leave out a phase, see `hoist phase list` (repeatable)
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     pub skip_phase: Vec<String>,

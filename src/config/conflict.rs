@@ -51,7 +51,7 @@ impl Conflict {
 }
 
 /// Finds what can't be changed in place. Arguments and limits of components, extra SANs, the
-/// token and its lifetime can: their phases compare and redo what differs.
+/// reach, the token and its lifetime can: their phases compare and redo what differs.
 ///
 /// # Errors
 /// When anything else differs.
@@ -67,6 +67,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         etcd,
         cni,
         kube_proxy,
+        reach: _,
         components: _,
         nodes,
     } = wanted;

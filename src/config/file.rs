@@ -36,6 +36,7 @@ pub struct ClusterFile {
     pub cni: Option<String>,
     #[serde(default)]
     pub kube_proxy: KubeProxyFile,
+    pub reach: Option<String>,
     /// By component name.
     #[serde(default)]
     pub components: BTreeMap<String, ComponentFile>,

@@ -83,16 +83,22 @@ pub async fn finish(
     name: ClusterName,
     present: Option<ClusterSpec>,
 ) -> Result<Settings, ConfigError> {
+    let is_new = present.is_none();
     let base = match present {
         Some(spec) => spec,
         None => defaults(name, BootstrapToken::generate().map_err(|_| ConfigError::Random)?),
     };
+    let reach_is_open =
+        is_new && args.reach.is_none() && file.as_ref().is_none_or(|file| file.reach.is_none());
     let cni = cni_of(&args, file.as_ref())?;
     let ca = ca::read(&args, file.as_ref().map(|file| &file.ca), beside(&args))?;
     // Everything else is judged before anything is fetched.
     let mut settings = settings(args, file, base, cni.as_ref().map(CniSource::unread))?;
     if let Some(source) = cni {
         settings.spec.cni = source.load().await?;
+    }
+    if reach_is_open {
+        settings.spec.reach = hoist_phases::phases::cni::reach(&settings.spec.cni);
     }
     settings.ca = ca;
     Ok(settings)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hoist_phases::phases::PhaseId;
 use hoist_phases::spec::{
     BootstrapToken, ClusterName, ClusterSpec, Cni, Component, EtcdSpec, KubeProxyMode, KubernetesVersion,
-    TokenTtl,
+    Reach, TokenTtl,
 };
 use ipnet::Ipv4Net;
 
@@ -74,6 +74,7 @@ pub fn settings(
         ca_key: _,
         durable_etcd,
         kube_proxy_mode,
+        reach: reach_flag,
         skip_phase,
         wait: wait_flag,
         timeout: timeout_flag,
@@ -93,6 +94,7 @@ pub fn settings(
         etcd: EtcdFile { durable, tmpfs_size, quota },
         cni: _,
         kube_proxy: KubeProxyFile { mode },
+        reach,
         components,
         nodes,
         skip_phases,
@@ -135,6 +137,9 @@ pub fn settings(
     etcd(&mut spec.etcd, durable_etcd.then_some(true).or(durable), tmpfs_size, quota, &mut problems);
     if let Some(given) = pick(kube_proxy_mode, "--kube-proxy-mode", mode, "kubeProxy.mode") {
         set(&mut spec.kube_proxy, problems.keep(proxy_mode(&given)));
+    }
+    if let Some(given) = pick(reach_flag, "--reach", reach, "reach") {
+        set(&mut spec.reach, problems.keep(reach_of(&given)));
     }
     set(&mut spec.cni, cni);
     components::apply(&mut spec.components, components, &mut problems);
@@ -179,6 +184,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         etcd: EtcdSpec::default(),
         cni: Cni::default(),
         kube_proxy: KubeProxyMode::default(),
+        reach: Reach::default(),
         components: Component::ALL.map(hoist_phases::spec::ComponentSpec::default_for).to_vec(),
         nodes: nodes::default(),
     }
@@ -213,6 +219,14 @@ fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {
     let found = MODES.into_iter().find(|mode| mode.as_str() == given.value);
     found.ok_or_else(|| {
         Problem::new(given.field, format_args!("{:?}", given.value), "must be nftables or iptables")
+    })
+}
+
+fn reach_of(given: &Given<String>) -> Result<Reach, Problem> {
+    let found = Reach::ALL.into_iter().find(|reach| reach.as_str() == given.value);
+    found.ok_or_else(|| {
+        let names = Reach::ALL.map(Reach::as_str).join(", ");
+        Problem::new(given.field, format_args!("{:?}", given.value), format_args!("must be one of {names}"))
     })
 }
 

@@ -52,6 +52,7 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
     ("extra-san", &["--extra-san=a.example", "--extra-san=10.0.0.1"], "extraSans: [a.example, 10.0.0.1]"),
     ("durable-etcd", &["--durable-etcd"], "etcd: {durable: true}"),
     ("kube-proxy-mode", &["--kube-proxy-mode=iptables"], "kubeProxy: {mode: iptables}"),
+    ("reach", &["--reach=none"], "reach: none"),
     ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),
     ("wait", &["--wait=api"], "wait: api"),
     ("timeout", &["--timeout=30s"], "timeout: 30s"),

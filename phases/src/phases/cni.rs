@@ -11,7 +11,7 @@ use crate::events::Outcome;
 use crate::manifest::{EditError, Manifest, ManifestError};
 use crate::object::Object;
 use crate::phases::{Context, addon, apply, images};
-use crate::spec::{ClusterSpec, Cni};
+use crate::spec::{ClusterSpec, Cni, Reach};
 
 const KUBE_ROUTER: (&str, &str) =
     ("cni/kube-router.yaml", include_str!("../../../manifests/cni/kube-router.yaml"));
@@ -54,6 +54,29 @@ pub fn kube_router(spec: &ClusterSpec, mtu: u32) -> Result<Vec<Object>, Manifest
 /// Names the document and the field that can't be used.
 pub fn from_manifest(origin: &str, yaml: &str) -> Result<Vec<Object>, ManifestError> {
     Manifest::parse(origin, yaml)?.objects()
+}
+
+/// How pods of this network are reached when nobody says: by routes to each node's pod range,
+/// unless its addresses don't follow that range. A manifest that can't be read is judged by its
+/// own phase.
+pub fn reach(cni: &Cni) -> Reach {
+    match cni {
+        Cni::Manifest { origin, yaml } => match from_manifest(origin, yaml) {
+            Ok(objects) if objects.iter().any(is_calico) => Reach::Konnectivity,
+            _ => Reach::Routes,
+        },
+        Cni::KubeRouter | Cni::None => Reach::Routes,
+    }
+}
+
+/// Calico hands out blocks of addresses of its own (Calico IPAM), whichever way it is installed:
+/// it is known by its DaemonSet, or by objects and CustomResourceDefinitions of its API group.
+fn is_calico(object: &Object) -> bool {
+    let of_calico = |group: &str| group == "projectcalico.org" || group.ends_with(".projectcalico.org");
+    let reference = object.reference();
+    let own = reference.api_version.split_once('/').is_some_and(|(group, _)| of_calico(group));
+    let defined = object.value().pointer("/spec/group").and_then(Value::as_str).is_some_and(of_calico);
+    own || defined || (reference.kind == "DaemonSet" && reference.name == "calico-node")
 }
 
 /// Applies the pod network of the cluster's choice.
@@ -102,6 +125,22 @@ mod tests {
         let range = json!("--service-cluster-ip-range=172.30.0.0/16");
         assert!(pod["containers"][0]["command"].as_array().is_some_and(|flags| flags.contains(&range)));
         Ok(())
+    }
+
+    #[test]
+    fn calico_is_known_by_its_objects() {
+        let manifest = |yaml: &str| Cni::Manifest { origin: "cni.yaml".into(), yaml: yaml.into() };
+        let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ippools.crd.projectcalico.org}\nspec: {group: crd.projectcalico.org}\n";
+        let daemons =
+            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: calico-node, namespace: kube-system}\n";
+        let pool = "apiVersion: projectcalico.org/v3\nkind: IPPool\nmetadata: {name: default}\n";
+        for yaml in [crd, daemons, pool] {
+            assert_eq!(reach(&manifest(yaml)), Reach::Konnectivity, "{yaml}");
+        }
+        let flannel = "apiVersion: v1\nkind: Namespace\nmetadata: {name: not-calico-node}\n";
+        for cni in [manifest(flannel), manifest(": no manifest"), Cni::KubeRouter, Cni::None] {
+            assert_eq!(reach(&cni), Reach::Routes, "{cni:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod duration;
 mod name;
 pub mod networking;
 mod node;
+mod reach;
 mod token;
 mod version;
 
@@ -18,6 +19,7 @@ pub use duration::TokenTtl;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
+pub use reach::Reach;
 pub use token::{BootstrapToken, TokenError};
 pub use version::{KubernetesVersion, SUPPORTED, VersionError};
 
@@ -35,6 +37,8 @@ pub struct ClusterSpec {
     pub etcd: EtcdSpec,
     pub cni: Cni,
     pub kube_proxy: KubeProxyMode,
+    #[serde(default)]
+    pub reach: Reach,
     pub components: Vec<ComponentSpec>,
     pub nodes: Vec<NodeSpec>,
 }
@@ -125,6 +129,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
         etcd: EtcdSpec::default(),
         cni: Cni::KubeRouter,
         kube_proxy: KubeProxyMode::Nftables,
+        reach: Reach::Routes,
         components: Component::ALL.map(ComponentSpec::default_for).to_vec(),
         nodes: vec![NodeSpec::new(1, NodeKind::Container).unwrap()],
     }
