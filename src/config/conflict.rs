@@ -51,7 +51,7 @@ impl Conflict {
 }
 
 /// Finds what can't be changed in place. Arguments and limits of components, extra SANs, the
-/// reach, the token and its lifetime can: their phases compare and redo what differs.
+/// reach, placement, the token and its lifetime can: their phases compare and redo what differs.
 ///
 /// # Errors
 /// When anything else differs.
@@ -68,6 +68,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         cni,
         kube_proxy,
         reach: _,
+        placement: _,
         components: _,
         nodes,
     } = wanted;

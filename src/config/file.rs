@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use hoist_phases::spec::PlacementPolicy;
 use serde::Deserialize;
 
 use crate::cli::args::Progress;
@@ -41,6 +42,8 @@ pub struct ClusterFile {
     #[serde(default)]
     pub components: BTreeMap<String, ComponentFile>,
     pub nodes: Option<Vec<NodeGroup>>,
+    #[serde(default)]
+    pub placement: PlacementFile,
     #[serde(default)]
     pub skip_phases: Vec<String>,
     pub wait: Option<String>,
@@ -102,6 +105,13 @@ pub struct NodeGroup {
     pub cpus: Option<u16>,
     pub memory: Option<String>,
     pub disk: Option<String>,
+}
+
+/// Where pods go.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlacementFile {
+    pub policy: Option<PlacementPolicy>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@ mod conflict;
 mod fetch;
 mod file;
 mod nodes;
+mod placement;
 mod problem;
 mod resolve;
 pub mod units;

@@ -11,10 +11,10 @@ use hoist_phases::spec::{
 use ipnet::Ipv4Net;
 
 use super::Settings;
-use super::file::{ClusterFile, EtcdFile, KubeProxyFile, NetworkingFile};
+use super::file::{ClusterFile, EtcdFile, KubeProxyFile, NetworkingFile, PlacementFile};
 use super::nodes::{NodeFlags, SizeFlags};
 use super::problem::{Invalid, Problem, Problems};
-use super::{check, components, nodes, units, wait};
+use super::{check, components, nodes, placement, units, wait};
 use crate::cli::args::{Global, NodeSizeArgs, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
@@ -97,6 +97,7 @@ pub fn settings(
         reach,
         components,
         nodes,
+        placement: PlacementFile { policy },
         skip_phases,
         wait,
         timeout,
@@ -146,6 +147,10 @@ pub fn settings(
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
         spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
     }
+    if let Some(policy) = policy {
+        placement::policy::check(&policy, &mut problems);
+        spec.placement.policy = Some(policy);
+    }
 
     let (skip_field, skip_names) =
         if skip_phase.is_empty() { ("skipPhases", skip_phases) } else { ("--skip-phase", skip_phase) };
@@ -185,6 +190,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         cni: Cni::default(),
         kube_proxy: KubeProxyMode::default(),
         reach: Reach::default(),
+        placement: hoist_phases::spec::Placement::default(),
         components: Component::ALL.map(hoist_phases::spec::ComponentSpec::default_for).to_vec(),
         nodes: nodes::default(),
     }

@@ -113,6 +113,47 @@ skipPhases: [coredns]
 }
 
 #[test]
+fn a_placement_policy_arrives_and_can_be_turned_off() {
+    let yaml = "
+placement:
+  policy:
+    namespaces: [kubevirt, cdi]
+    nodeSelector: {kubernetes.io/os: linux}
+    tolerations: [{key: CriticalAddonsOnly, operator: Exists}]
+    replicas: 2
+";
+    let present = resolve(&[], Some(yaml)).unwrap().spec;
+    let policy = present.placement.policy.clone().unwrap();
+    assert_eq!(policy.namespaces, ["kubevirt", "cdi"]);
+    assert_eq!(policy.node_selector.get("kubernetes.io/os").map(String::as_str), Some("linux"));
+    assert_eq!(policy.tolerations[0].key.as_deref(), Some("CriticalAddonsOnly"));
+    assert_eq!(policy.replicas, Some(2));
+    assert_eq!(resolve(&[], None).unwrap().spec.placement.policy, None, "nobody gets one unasked");
+
+    let again = settings(flags(&[]), None, present.clone(), None).unwrap().spec;
+    assert_eq!(again, present, "what is not said stays");
+    let off = parse_file(Path::new("c.yaml"), &format!("{HEADER}placement: {{policy: {{namespaces: []}}}}"));
+    let off = settings(flags(&[]), Some(off.unwrap()), present.clone(), None).unwrap().spec;
+    assert!(off.placement.policy.as_ref().is_some_and(|policy| policy.namespaces.is_empty()));
+    assert_eq!(check_conflict(&present, &off), Ok(()), "a policy may change on a cluster that is there");
+}
+
+#[test]
+fn a_placement_policy_that_the_server_would_refuse() {
+    let with = |fields: &str| {
+        resolve(&[], Some(&format!("placement: {{policy: {{{fields}}}}}"))).map(|_| ()).unwrap_err()
+    };
+    assert!(with("replicas: 2").contains("namespaces"), "they have to be named");
+    let all = with(
+        "namespaces: [Kube_Virt], nodeSelector: {'a b': c, d: '-'}, tolerations: [{effect: NoSchedule}], replicas: 0",
+    );
+    for wrong in ["Kube_Virt", "a b", "\"-\"", "without a key", "replicas 0"] {
+        assert!(all.contains(wrong), "{wrong}: {all}");
+    }
+    assert!(with("namespaces: [a], tolerations: [{tolerationSecond: 5}]").contains("tolerationSecond"));
+}
+
+#[test]
 fn an_unknown_field_is_refused_with_its_place() {
     let error = resolve(&[], Some("networking:\n  podSubnett: 10.1.0.0/16\n")).unwrap_err();
     assert!(error.contains("c.yaml, line 4, column 3"), "{error}");

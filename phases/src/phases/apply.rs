@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::{Object, ObjectRef};
-use crate::phases::Context;
+use crate::phases::{Context, placement};
 use crate::ports::{Applied, KubeApi, KubeError};
 
 /// How long objects may wait for what they depend on.
@@ -62,7 +62,8 @@ impl Burst {
 /// When no API is there to be asked, or as [`apply`].
 pub async fn phase(cx: &Context, objects: &[Object]) -> Result<Outcome, PhaseError> {
     let api = cx.outputs.api.get()?;
-    Ok(apply(api.as_ref(), objects, DEADLINE).await?.outcome())
+    let objects = placement::own(&cx.spec, objects)?;
+    Ok(apply(api.as_ref(), &objects, DEADLINE).await?.outcome())
 }
 
 /// Applies all objects, trying again what may succeed a moment later until `deadline` has passed.

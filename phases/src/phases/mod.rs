@@ -19,6 +19,7 @@ pub mod machines;
 mod network;
 pub mod nodes;
 mod outputs;
+pub mod placement;
 mod postmortem;
 pub mod preflight;
 pub mod token;
@@ -62,6 +63,7 @@ phase_ids! {
     Machines = "machines",
     BootstrapRbac = "bootstrap-rbac",
     BootstrapConfig = "bootstrap-config",
+    Placement = "placement",
     KubeProxy = "kube-proxy",
     Cni = "cni",
     CoreDns = "coredns",
@@ -159,6 +161,12 @@ pub static PHASES: &[Phase] = &[
         after: &[PhaseId::ControlPlane],
         summary: "cluster-info with its signature, kubeadm-config, kubelet-config",
         run: bootstrap_config::run,
+    },
+    Phase {
+        id: PhaseId::Placement,
+        after: &[PhaseId::ControlPlane],
+        summary: "what Deployments of named namespaces get when they state no placement",
+        run: placement::run,
     },
     Phase {
         id: PhaseId::KubeProxy,

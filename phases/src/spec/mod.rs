@@ -8,6 +8,7 @@ mod duration;
 mod name;
 pub mod networking;
 mod node;
+mod placement;
 mod reach;
 mod token;
 mod version;
@@ -19,6 +20,7 @@ pub use duration::TokenTtl;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
+pub use placement::{Placement, PlacementPolicy, Toleration};
 pub use reach::Reach;
 pub use token::{BootstrapToken, TokenError};
 pub use version::{KubernetesVersion, SUPPORTED, VersionError};
@@ -39,6 +41,8 @@ pub struct ClusterSpec {
     pub kube_proxy: KubeProxyMode,
     #[serde(default)]
     pub reach: Reach,
+    #[serde(default)]
+    pub placement: Placement,
     pub components: Vec<ComponentSpec>,
     pub nodes: Vec<NodeSpec>,
 }
@@ -130,6 +134,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
         cni: Cni::KubeRouter,
         kube_proxy: KubeProxyMode::Nftables,
         reach: Reach::Routes,
+        placement: Placement::default(),
         components: Component::ALL.map(ComponentSpec::default_for).to_vec(),
         nodes: vec![NodeSpec::new(1, NodeKind::Container).unwrap()],
     }

@@ -25,6 +25,11 @@ impl KubernetesVersion {
     /// What `hoist up` starts when nothing else is said.
     pub const DEFAULT: Self = Self { minor: 36, patch: 3 };
 
+    /// Whether the API server mutates by policy without further ado (KEP-3962: GA in 1.36).
+    pub fn has_mutating_policies(self) -> bool {
+        self.minor >= 36
+    }
+
     /// Reads `v1.36.3` or `1.36.3`.
     ///
     /// # Errors
