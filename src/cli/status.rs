@@ -35,8 +35,8 @@ pub(super) async fn look(session: &Session) -> Result<Status, BoxError> {
         Ok(admin) => Some(Connector.connect(&admin).await?),
         Err(_) => None,
     };
-    let quota = session.spec_if_any().ok().flatten().map(|spec| spec.etcd.quota_bytes);
-    let status = status(engine.as_ref(), api.as_deref(), session.name.as_str(), quota).await?;
+    let spec = session.spec_if_any().ok().flatten();
+    let status = status(engine.as_ref(), api.as_deref(), session.name.as_str(), spec.as_ref()).await?;
     if status.overall == Overall::Absent {
         return Err(SessionError::NoCluster(session.name.clone()).into());
     }

@@ -7,8 +7,8 @@ use std::fmt;
 use hoist_phases::phases::containers::is_stranded;
 use hoist_phases::phases::machines;
 use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
-use hoist_phases::spec::Component;
 use hoist_phases::spec::networking::API_PORT;
+use hoist_phases::spec::{ClusterSpec, Component};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ pub struct NodeStatus {
 }
 
 /// Looks at a cluster. Without `api` (no kubeconfig is left) nodes are told by their containers
-/// alone. `etcd_quota` is in bytes.
+/// alone, and without `spec` (no state is left) no component that not every cluster has is missed.
 ///
 /// # Errors
 /// When the engine can't tell. An API that doesn't answer is a problem in the [`Status`].
@@ -108,7 +108,7 @@ pub async fn status(
     runtime: &dyn Runtime,
     api: Option<&dyn KubeApi>,
     cluster: &str,
-    etcd_quota: Option<u64>,
+    spec: Option<&ClusterSpec>,
 ) -> Result<Status, RuntimeError> {
     let containers = runtime.list(Some(cluster)).await?;
     let by_role = |role: &str| containers.iter().find(|c| role_of(c) == Some(role));
@@ -118,6 +118,10 @@ pub async fn status(
     let mut components = Vec::new();
     for component in Component::ALL {
         let container = by_role(component.name());
+        let wanted = spec.map_or(component.is_in_every_cluster(), |spec| spec.runs(component));
+        if !wanted && container.is_none() {
+            continue;
+        }
         components.push(describe(component, container, owner));
         match container {
             None => problems.push(format!("{component} is missing")),
@@ -140,8 +144,8 @@ pub async fn status(
             Ok(found) => merge(&mut nodes, &found, &mut problems),
             Err(error) => problems.push(format!("the API doesn't answer: {}", causes(&error))),
         }
-        if let Some(quota) = etcd_quota {
-            problems.extend(nearly_full(api, quota).await);
+        if let Some(spec) = spec {
+            problems.extend(nearly_full(api, spec.etcd.quota_bytes).await);
         }
     }
 
@@ -152,7 +156,7 @@ pub async fn status(
         (_, _, false) => Overall::Degraded,
     };
     if overall == Overall::Absent {
-        // Six missing components are no news then.
+        // That all components are missing is no news then.
         (components, problems) = (Vec::new(), Vec::new());
     }
     Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, problems })

@@ -152,7 +152,7 @@ impl Run<'_> {
             .collect();
         entries.extend(spec.programs.iter().map(|program: &'static Program| Entry {
             path: program.path(),
-            content: Content::File(programs.path(spec, program)),
+            content: Content::File(programs.path(program)),
             executable: true,
         }));
         let preloads = self.work.scratch(&format!("{}-images.tar", spec.name));

@@ -55,23 +55,15 @@ pub(crate) struct Request<'a> {
     pub(crate) images: &'a [&'static ImageSpec],
 }
 
-/// Compiled programs by the identity of their row in the table.
+/// Compiled programs by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    pub(crate) fn path(&self, spec: &ImageSpec, program: &Program) -> PathBuf {
-        self.directory.join(file_name(spec, program))
-    }
-}
-
-fn file_name<'a>(spec: &'a ImageSpec, program: &'a Program) -> &'a str {
-    match program {
-        Program::Tool { built_as, .. } => built_as,
-        // Not named by Go: its own image's name keeps it apart.
-        Program::Source { .. } => spec.name,
+    pub(crate) fn path(&self, program: &Program) -> PathBuf {
+        self.directory.join(program.file_name())
     }
 }
 
@@ -85,16 +77,16 @@ pub(crate) async fn build(
     let directory = kept_directory(work, &request, &flags)?;
     let programs = Programs { directory: directory.clone() };
 
-    let mut tools: BTreeMap<GoModule, BTreeMap<&str, &str>> = BTreeMap::new();
+    let mut tools: BTreeMap<GoModule, BTreeMap<&str, (&str, &Program)>> = BTreeMap::new();
     let mut sources = Vec::new();
     for spec in request.images {
         for program in spec.programs {
-            if programs.path(spec, program).exists() {
+            if programs.path(program).exists() {
                 continue;
             }
             match program {
                 Program::Tool { module, package, built_as, .. } => {
-                    tools.entry(*module).or_default().insert(package, built_as);
+                    tools.entry(*module).or_default().insert(package, (built_as, program));
                 }
                 Program::Source { file, .. } => sources.push((*spec, program, *file)),
             }
@@ -105,7 +97,10 @@ pub(crate) async fn build(
         let source = module::prepare(work, reporter, request.version, request.release, module).await?;
         let staging = work.scratch("programs");
         std::fs::create_dir_all(&staging).map_err(ImageError::file("create", &staging))?;
-        reporter.step(SUBJECT, format!("go build of {}", list(tools.values())));
+        reporter.step(
+            SUBJECT,
+            format!("go build of {}", list(tools.values().map(|(_, program)| program.file_name()))),
+        );
         let mut go = go_build(&request, &flags, &source);
         go.arg("-v").arg("-o").arg(format!("{}/", staging.display()));
         if !module::pinned(request.version, request.release, module) {
@@ -114,8 +109,8 @@ pub(crate) async fn build(
         }
         go.args(tools.keys());
         compile(go, reporter).await?;
-        for name in tools.values() {
-            rename(&staging.join(name), &directory.join(name))?;
+        for (built_as, program) in tools.values() {
+            rename(&staging.join(built_as), &programs.path(program))?;
         }
     }
     for (spec, program, file) in sources {
@@ -126,7 +121,7 @@ pub(crate) async fn build(
         let mut go = go_build(&request, "-s -w", &source);
         go.arg("-o").arg("program").arg(file.path);
         compile(go, reporter).await?;
-        rename(&source.join("program"), &programs.path(spec, program))?;
+        rename(&source.join("program"), &programs.path(program))?;
     }
     Ok(programs)
 }
@@ -164,7 +159,7 @@ async fn compile(go: Command, reporter: Reporter<'_>) -> Result<(), ImageError> 
 /// One directory for each combination of sources and flags; the ones it replaces are removed.
 fn kept_directory(work: &WorkDir, request: &Request<'_>, flags: &str) -> Result<PathBuf, ImageError> {
     let mut hasher = Sha256::new();
-    for module in [GoModule::Release, GoModule::Crictl] {
+    for module in GoModule::ALL {
         let (go_mod, go_sum) = request.release.module_files(module);
         hasher.update(go_mod);
         hasher.update(go_sum);
@@ -190,8 +185,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), ImageError> {
     std::fs::rename(from, to).map_err(ImageError::file("move into the build cache", from))
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a &'a str>) -> String {
-    names.copied().collect::<Vec<_>>().join(", ")
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -29,12 +29,17 @@ pub const RELEASES: &[Release] = &[Release {
 const CRICTL_MOD: &str = include_str!("../../scripts/images/go/crictl/go.mod");
 const CRICTL_SUM: &str = include_str!("../../scripts/images/go/crictl/go.sum");
 
+/// The same of konnectivity.
+const KONNECTIVITY_MOD: &str = include_str!("../../scripts/images/go/konnectivity/go.mod");
+const KONNECTIVITY_SUM: &str = include_str!("../../scripts/images/go/konnectivity/go.sum");
+
 impl Release {
     /// go.mod and go.sum of a module.
     pub(crate) fn module_files(&self, module: GoModule) -> (&'static str, &'static str) {
         match module {
             GoModule::Release => (self.go_mod, self.go_sum),
             GoModule::Crictl => (CRICTL_MOD, CRICTL_SUM),
+            GoModule::Konnectivity => (KONNECTIVITY_MOD, KONNECTIVITY_SUM),
         }
     }
 
@@ -51,7 +56,8 @@ impl Release {
 
     /// Version of a module as the module files require it.
     pub fn module_version(&self, module: &str) -> Option<&'static str> {
-        self.go_mod.lines().chain(CRICTL_MOD.lines()).find_map(|line| {
+        let lines = self.go_mod.lines().chain(CRICTL_MOD.lines()).chain(KONNECTIVITY_MOD.lines());
+        lines.into_iter().find_map(|line| {
             let mut words = line.split_whitespace().skip_while(|word| *word == "require");
             (words.next() == Some(module)).then(|| words.next()).flatten()
         })
@@ -74,6 +80,7 @@ impl Release {
             Upstream::Etcd(repository) => (repository, self.etcd_tag),
             Upstream::CoreDns(repository) => (repository, self.coredns_tag),
             Upstream::Pause(repository) => (repository, self.pause_tag),
+            Upstream::Module { repository, module } => (repository, self.module_version(module)?),
         };
         Some(format!("{repository}:{tag}"))
     }

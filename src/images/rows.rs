@@ -11,6 +11,12 @@ const fn kubernetes(package: &'static str, name: &'static str) -> [Program; 1] {
     [tool(package, name, name)]
 }
 
+const KONNECTIVITY: &str = "sigs.k8s.io/apiserver-network-proxy";
+
+const fn konnectivity(package: &'static str, built_as: &'static str, path: &'static str) -> Program {
+    Program::Tool { module: GoModule::Konnectivity, package, built_as, path }
+}
+
 // The CNI plugins go to the node and into the image of the CNI that uses them.
 const BRIDGE: Program =
     tool("github.com/containernetworking/plugins/plugins/main/bridge", "bridge", "cni/bridge");
@@ -128,6 +134,44 @@ pub const IMAGES: &[ImageSpec] = &[
         upstream: Upstream::None,
     },
     ImageSpec {
+        role: Role::KonnectivityServer,
+        name: "konnectivity-server",
+        summary: "the control plane's way to nodes and pods that it has no route to",
+        need: Need::Cluster,
+        parent: Parent::Scratch,
+        files: &[file!("konnectivity-server" / "Dockerfile")],
+        programs: &[konnectivity(
+            "sigs.k8s.io/apiserver-network-proxy/cmd/server",
+            "server",
+            "konnectivity-server",
+        )],
+        preloads: &[],
+        component: Component::Module(KONNECTIVITY),
+        upstream: Upstream::Module {
+            repository: "registry.k8s.io/kas-network-proxy/proxy-server",
+            module: KONNECTIVITY,
+        },
+    },
+    ImageSpec {
+        role: Role::KonnectivityAgent,
+        name: "konnectivity-agent",
+        summary: "the nodes' end of that way",
+        need: Need::Cluster,
+        parent: Parent::Scratch,
+        files: &[file!("konnectivity-agent" / "Dockerfile")],
+        programs: &[konnectivity(
+            "sigs.k8s.io/apiserver-network-proxy/cmd/agent",
+            "agent",
+            "konnectivity-agent",
+        )],
+        preloads: &[],
+        component: Component::Module(KONNECTIVITY),
+        upstream: Upstream::Module {
+            repository: "registry.k8s.io/kas-network-proxy/proxy-agent",
+            module: KONNECTIVITY,
+        },
+    },
+    ImageSpec {
         role: Role::Network,
         name: "network",
         summary: "dnsmasq and the tools of the shared network namespace",
@@ -185,7 +229,7 @@ pub const IMAGES: &[ImageSpec] = &[
             PORTMAP,
             PTP,
         ],
-        preloads: &[Role::Pause, Role::KubeProxy, Role::CoreDns, Role::KubeRouter],
+        preloads: &[Role::Pause, Role::KubeProxy, Role::CoreDns, Role::KubeRouter, Role::KonnectivityAgent],
         component: Component::Kubernetes,
         upstream: Upstream::None,
     },
@@ -228,7 +272,7 @@ pub const IMAGES: &[ImageSpec] = &[
 mod tests {
     use super::*;
 
-    const ROLES: [Role; 12] = [
+    const ROLES: [Role; 14] = [
         Role::Etcd,
         Role::ApiServer,
         Role::ControllerManager,
@@ -237,6 +281,8 @@ mod tests {
         Role::CoreDns,
         Role::Pause,
         Role::KubeRouter,
+        Role::KonnectivityServer,
+        Role::KonnectivityAgent,
         Role::Network,
         Role::Tools,
         Role::Node,
@@ -262,6 +308,18 @@ mod tests {
             paths.sort_unstable();
             paths.dedup();
             assert_eq!(paths.len(), count, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn programs_of_one_name_are_one_program() {
+        let mut packages = std::collections::BTreeMap::new();
+        for program in IMAGES.iter().flat_map(|spec| spec.programs) {
+            let package = match program {
+                Program::Tool { package, .. } => package,
+                Program::Source { file, .. } => file.content,
+            };
+            assert_eq!(*packages.entry(program.file_name()).or_insert(package), package);
         }
     }
 

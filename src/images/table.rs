@@ -22,6 +22,10 @@ pub enum Role {
     Pause,
     /// The default CNI: routes, network policies and the plugins to install on nodes.
     KubeRouter,
+    /// The control plane's end of konnectivity.
+    KonnectivityServer,
+    /// Runs on nodes, as a DaemonSet: their end of it.
+    KonnectivityAgent,
     /// dnsmasq and the network tools of the shared namespace.
     Network,
     /// What kube-proxy and kube-router are built on.
@@ -72,6 +76,12 @@ pub enum GoModule {
     Release,
     /// crictl's: see the header of its module file.
     Crictl,
+    /// konnectivity's: see the header of its module file.
+    Konnectivity,
+}
+
+impl GoModule {
+    pub const ALL: [Self; 3] = [Self::Release, Self::Crictl, Self::Konnectivity];
 }
 
 impl Program {
@@ -80,6 +90,12 @@ impl Program {
         match self {
             Self::Tool { path, .. } | Self::Source { path, .. } => path,
         }
+    }
+
+    /// Name of the binary in the build context; no two programs share one.
+    pub fn file_name(&self) -> &'static str {
+        let path = self.path();
+        path.rsplit('/').next().unwrap_or(path)
     }
 }
 
@@ -107,6 +123,8 @@ pub enum Upstream {
     CoreDns(&'static str),
     /// See [`Upstream::Etcd`].
     Pause(&'static str),
+    /// A repository whose tags are the versions of a Go module of the pinned module files.
+    Module { repository: &'static str, module: &'static str },
 }
 
 /// One image.

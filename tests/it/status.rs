@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use hoist::cluster::status::{Overall, Status, status};
 use hoist_phases::object::{Object, ObjectRef};
 use hoist_phases::ports::{Applied, Eviction, KubeApi, KubeError, Network, PublishedPort, Status as Run};
-use hoist_phases::spec::Component;
+use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, Component, Reach};
 use serde_json::{Value, json};
 
 use crate::support::fake_runtime::FakeRuntime;
@@ -73,7 +73,7 @@ fn node(name: &str, ready: &str) -> Value {
 
 async fn healthy() -> (FakeRuntime, FakeApi) {
     let engine = FakeRuntime::default();
-    for component in Component::ALL {
+    for component in Component::ALL.into_iter().filter(|component| component.is_in_every_cluster()) {
         let network = match component {
             Component::Owner => Network::Own,
             _ => Network::Container("hoist-c-owner".to_owned()),
@@ -86,8 +86,15 @@ async fn healthy() -> (FakeRuntime, FakeApi) {
     (engine, FakeApi { nodes: vec![node("node01", "True")], ..FakeApi::default() })
 }
 
+fn spec() -> ClusterSpec {
+    let token = BootstrapToken::parse("abcdef.1234567890123456").unwrap();
+    let mut spec = hoist::config::defaults(ClusterName::new("c").unwrap(), token);
+    spec.etcd.quota_bytes = 1 << 20;
+    spec
+}
+
 async fn look(engine: &FakeRuntime, api: &FakeApi) -> Status {
-    status(engine, Some(api), "c", Some(1 << 20)).await.unwrap()
+    status(engine, Some(api), "c", Some(&spec())).await.unwrap()
 }
 
 #[tokio::test]
@@ -106,6 +113,14 @@ async fn a_healthy_cluster_runs() {
             "address": "192.168.66.101", "joined": "2026-01-01T00:00:09Z",
         }])
     );
+}
+
+#[tokio::test]
+async fn what_this_cluster_alone_has_is_missed() {
+    let (engine, api) = healthy().await;
+    let spec = ClusterSpec { reach: Reach::Konnectivity, ..spec() };
+    let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
+    assert_eq!(status.problems, ["konnectivity-server is missing"]);
 }
 
 #[tokio::test]

@@ -12,11 +12,11 @@ use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::network::NONROOT;
 use crate::phases::postmortem::Restarts;
-use crate::phases::{Context, PhaseId, etcd, images, wait};
+use crate::phases::{Context, PhaseId, etcd, images, konnectivity, wait};
 use crate::pki::{CLUSTER_NAME, CONTAINER_PKI_DIR, FRONT_PROXY_CLIENT};
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network};
 use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
-use crate::spec::{ClusterSpec, Component};
+use crate::spec::{ClusterSpec, Component, Reach};
 
 pub(super) const CONTROLLER_MANAGER_PORT: u16 = 10257;
 pub(super) const SCHEDULER_PORT: u16 = 10259;
@@ -50,7 +50,12 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
         };
         let mut files = pki.files_for(component);
         files.extend(kubeconfigs.file_for(component));
-        (component, container(&cx.spec, component, flags, files, nofile))
+        let mut spec = container(&cx.spec, component, flags, files, nofile);
+        if component == Component::ApiServer && cx.spec.reach == Reach::Konnectivity {
+            spec.files.push(konnectivity::egress_selector());
+            spec.mounts.push(konnectivity::socket(&cx.spec));
+        }
+        (component, spec)
     });
     let changed = try_join_all(specs.map(|(component, spec)| async move {
         let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component.name(), spec).await?;
@@ -144,7 +149,7 @@ pub(super) fn container(
 /// and webhooks by endpoint address, since no kube-proxy serves this namespace.
 fn api_server(spec: &ClusterSpec) -> Flags {
     let pki = CONTAINER_PKI_DIR;
-    Flags::new([
+    let mut flags = Flags::new([
         ("advertise-address", CONTROL_PLANE_ADDRESS.to_string()),
         ("allow-privileged", "true".to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
@@ -174,8 +179,11 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         ("service-cluster-ip-range", spec.networking.service_subnet.to_string()),
         ("tls-cert-file", format!("{pki}/apiserver.crt")),
         ("tls-private-key-file", format!("{pki}/apiserver.key")),
-    ])
-    .overridden_by(&spec.component(Component::ApiServer).extra_args)
+    ]);
+    if spec.reach == Reach::Konnectivity {
+        flags.set("egress-selector-config-file", konnectivity::EGRESS_SELECTOR);
+    }
+    flags.overridden_by(&spec.component(Component::ApiServer).extra_args)
 }
 
 /// Flags of kube-controller-manager. Differences from kubeadm's: no leader election, since a

@@ -1,6 +1,6 @@
 //! Which images a cluster needs, and what they are called.
 
-use crate::spec::{ClusterSpec, Cni, NodeKind};
+use crate::spec::{ClusterSpec, Cni, NodeKind, Reach};
 
 /// Every image is called after its program and the Kubernetes version it was built for. The
 /// `localhost` registry can't be pulled from, so a node never fetches another image of that name.
@@ -12,6 +12,7 @@ pub fn reference(spec: &ClusterSpec, name: &str) -> String {
 pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let control_plane =
         ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-server");
     let nodes: std::collections::BTreeSet<_> = spec
         .nodes
         .iter()
@@ -20,11 +21,17 @@ pub fn needed(spec: &ClusterSpec) -> Vec<String> {
             NodeKind::Vm(_) => "vm",
         })
         .collect();
-    control_plane.into_iter().chain(nodes).map(|name| reference(spec, name)).collect()
+    control_plane.into_iter().chain(konnectivity).chain(nodes).map(|name| reference(spec, name)).collect()
 }
 
 /// The images that pods of hoist's addons run, preloaded into hoist's own node image.
 pub fn addons(spec: &ClusterSpec) -> Vec<String> {
     let cni = (spec.cni == Cni::KubeRouter).then_some("kube-router");
-    ["pause", "kube-proxy", "coredns"].into_iter().chain(cni).map(|name| reference(spec, name)).collect()
+    let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-agent");
+    ["pause", "kube-proxy", "coredns"]
+        .into_iter()
+        .chain(cni)
+        .chain(konnectivity)
+        .map(|name| reference(spec, name))
+        .collect()
 }

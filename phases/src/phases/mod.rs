@@ -13,6 +13,7 @@ pub mod coredns;
 mod etcd;
 pub mod flags;
 pub mod images;
+pub mod konnectivity;
 pub mod kube_proxy;
 pub mod kubeconfig;
 pub mod machines;
@@ -67,6 +68,7 @@ phase_ids! {
     KubeProxy = "kube-proxy",
     Cni = "cni",
     CoreDns = "coredns",
+    Konnectivity = "konnectivity",
     Nodes = "nodes",
 }
 
@@ -180,6 +182,12 @@ pub static PHASES: &[Phase] = &[
         after: &[PhaseId::ControlPlane],
         summary: "the cluster's DNS, two replicas",
         run: coredns::run,
+    },
+    Phase {
+        id: PhaseId::Konnectivity,
+        after: &[PhaseId::ControlPlane],
+        summary: "konnectivity's server and its agents on every node, where that is the reach",
+        run: konnectivity::run,
     },
     Phase {
         id: PhaseId::Nodes,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::phases::{Context, control_plane, etcd, images};
+use crate::phases::{Context, control_plane, etcd, images, konnectivity};
 use crate::ports::EngineInfo;
 use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, NodeKind};
@@ -99,10 +99,13 @@ fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
         (Component::ApiServer, API_PORT, Some("secure-port")),
         (Component::ControllerManager, control_plane::CONTROLLER_MANAGER_PORT, Some("secure-port")),
         (Component::Scheduler, control_plane::SCHEDULER_PORT, Some("secure-port")),
+        (Component::Konnectivity, konnectivity::AGENT_PORT, Some("agent-port")),
+        (Component::Konnectivity, konnectivity::ADMIN_PORT, Some("admin-port")),
+        (Component::Konnectivity, konnectivity::HEALTH_PORT, Some("health-port")),
     ];
     let mut taken: BTreeMap<u16, Component> = BTreeMap::new();
     let mut problems = Vec::new();
-    for (component, default, flag) in wanted {
+    for (component, default, flag) in wanted.into_iter().filter(|(component, ..)| spec.runs(*component)) {
         let given = flag.and_then(|flag| spec.component(component).extra_args.get(flag).cloned());
         let ports = given.as_deref().map_or_else(|| BTreeSet::from([default]), ports_in);
         for port in ports {

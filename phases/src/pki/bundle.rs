@@ -92,3 +92,59 @@ impl Pki {
         files
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use time::macros::datetime;
+
+    use super::*;
+    use crate::pki::{PkiInputs, reconcile};
+    use crate::ports::Files;
+    use crate::spec::test_spec;
+
+    #[test]
+    fn each_component_gets_the_keys_it_uses_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
+        let inputs = PkiInputs::new(&test_spec())?;
+        let pki = reconcile(&Files::new(), &inputs, datetime!(2030-01-01 12:00 UTC))?.pki;
+        let expected: [(Component, &[&str]); 7] = [
+            (Component::Owner, &[]),
+            (Component::Dnsmasq, &[]),
+            (Component::Etcd, &["etcd/ca.crt", "etcd/server.crt", "etcd/server.key"]),
+            (
+                Component::ApiServer,
+                &[
+                    "apiserver-etcd-client.crt",
+                    "apiserver-etcd-client.key",
+                    "apiserver-kubelet-client.crt",
+                    "apiserver-kubelet-client.key",
+                    "apiserver.crt",
+                    "apiserver.key",
+                    "ca.crt",
+                    "etcd/ca.crt",
+                    "front-proxy-ca.crt",
+                    "front-proxy-client.crt",
+                    "front-proxy-client.key",
+                    "sa.key",
+                    "sa.pub",
+                ],
+            ),
+            (Component::ControllerManager, &["ca.crt", "ca.key", "front-proxy-ca.crt", "sa.key"]),
+            (Component::Scheduler, &[]),
+            (Component::Konnectivity, &["konnectivity-server.crt", "konnectivity-server.key"]),
+        ];
+        for (component, names) in expected {
+            let files = pki.files_for(component);
+            let paths: BTreeSet<_> = files.iter().map(|file| file.path.clone()).collect();
+            let wanted: BTreeSet<_> =
+                names.iter().map(|name| format!("/etc/kubernetes/pki/{name}")).collect();
+            assert_eq!(paths, wanted, "{component}");
+            for file in files {
+                let secret = String::from_utf8_lossy(&file.content).contains("PRIVATE KEY");
+                assert_eq!(file.mode, if secret { 0o600 } else { 0o644 }, "{}", file.path);
+            }
+        }
+        Ok(())
+    }
+}

@@ -27,6 +27,7 @@ pub(super) fn wanted_sans(spec: &CertSpec, inputs: &PkiInputs) -> BTreeSet<San> 
     match spec.sans {
         SanRule::None => BTreeSet::new(),
         SanRule::ApiServer => inputs.api_server.clone(),
+        SanRule::Konnectivity => inputs.konnectivity.clone(),
         SanRule::Etcd => inputs.etcd.clone(),
     }
 }

@@ -158,6 +158,7 @@ pub struct Kubeconfigs {
     super_admin: String,
     controller_manager: String,
     scheduler: String,
+    konnectivity: String,
     server: String,
 }
 
@@ -182,6 +183,7 @@ impl Kubeconfigs {
             super_admin: render(CertId::SuperAdmin, &server)?,
             controller_manager: render(CertId::ControllerManager, &local)?,
             scheduler: render(CertId::Scheduler, &local)?,
+            konnectivity: render(CertId::KonnectivityClient, &local)?,
             server,
         })
     }
@@ -215,6 +217,7 @@ impl Kubeconfigs {
         let (name, content) = match component {
             Component::ControllerManager => ("controller-manager.conf", &self.controller_manager),
             Component::Scheduler => ("scheduler.conf", &self.scheduler),
+            Component::Konnectivity => ("konnectivity-server.conf", &self.konnectivity),
             Component::Owner | Component::Dnsmasq | Component::Etcd | Component::ApiServer => return None,
         };
         let path = format!("/etc/kubernetes/{name}");
@@ -247,6 +250,7 @@ mod tests {
             host_name: "hoist-t".to_owned(),
             api_server: [crate::pki::San::Dns("localhost".to_owned())].into(),
             etcd: [crate::pki::San::Dns("localhost".to_owned())].into(),
+            konnectivity: [crate::pki::San::Dns("localhost".to_owned())].into(),
         };
         Ok(reconcile(&Files::new(), &inputs, datetime!(2030-01-01 12:00 UTC))?.pki)
     }
@@ -332,15 +336,15 @@ mod tests {
     fn only_clients_of_the_api_server_get_a_file() -> TestResult {
         let kubeconfigs = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into())?;
         for component in Component::ALL {
-            let path = kubeconfigs.file_for(component).map(|file| (file.path, file.mode));
-            let wanted = match component {
-                Component::ControllerManager => {
-                    Some(("/etc/kubernetes/controller-manager.conf".to_owned(), 0o600))
-                }
-                Component::Scheduler => Some(("/etc/kubernetes/scheduler.conf".to_owned(), 0o600)),
+            let file = kubeconfigs.file_for(component).map(|file| (file.path, file.mode));
+            let name = match component {
+                Component::ControllerManager => Some("controller-manager"),
+                Component::Scheduler => Some("scheduler"),
+                Component::Konnectivity => Some("konnectivity-server"),
                 _ => None,
             };
-            assert_eq!(path, wanted, "{component}");
+            let wanted = name.map(|name| (format!("/etc/kubernetes/{name}.conf"), 0o600));
+            assert_eq!(file, wanted, "{component}");
         }
         Ok(())
     }

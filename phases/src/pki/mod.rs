@@ -25,6 +25,6 @@ pub use kubeconfig::{CLUSTER_NAME, EntryNames, Kubeconfig, KubeconfigError, Kube
 pub use reconcile::{Action, RENEW_BEFORE, Reason, Reconciled, SA_KEY, SA_PUB, reconcile};
 pub use sans::{PkiInputs, San, SanError};
 pub use table::{
-    CERTS, CLUSTER_ADMINS, CertId, CertSpec, CommonName, FRONT_PROXY_CLIENT, KUBELET_CLIENT, Purpose,
-    SYSTEM_MASTERS, SanRule, Use,
+    CERTS, CLUSTER_ADMINS, CertId, CertSpec, CommonName, FRONT_PROXY_CLIENT, KONNECTIVITY_SERVER,
+    KUBELET_CLIENT, Purpose, SYSTEM_MASTERS, SanRule, Use,
 };

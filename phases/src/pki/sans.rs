@@ -68,6 +68,8 @@ pub struct PkiInputs {
     pub api_server: BTreeSet<San>,
     /// Names and addresses of etcd.
     pub etcd: BTreeSet<San>,
+    /// What konnectivity's agents dial.
+    pub konnectivity: BTreeSet<San>,
 }
 
 impl PkiInputs {
@@ -93,7 +95,8 @@ impl PkiInputs {
         api_server.extend(service.into_iter().chain([full]).map(San::Dns));
         api_server.insert(San::Ip(spec.networking.kubernetes_service()));
         api_server.extend(extra);
-        Ok(Self { host_name, api_server, etcd: local.into_iter().collect() })
+        let konnectivity = BTreeSet::from([San::Ip(CONTROL_PLANE_ADDRESS.into())]);
+        Ok(Self { host_name, api_server, etcd: local.into_iter().collect(), konnectivity })
     }
 }
 

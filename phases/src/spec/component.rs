@@ -19,12 +19,27 @@ pub enum Component {
     ControllerManager,
     #[serde(rename = "kube-scheduler")]
     Scheduler,
+    /// The control plane's end of konnectivity; only there with [`super::Reach::Konnectivity`].
+    #[serde(rename = "konnectivity-server")]
+    Konnectivity,
 }
 
 impl Component {
     /// In start order; removal goes the other way.
-    pub const ALL: [Self; 6] =
-        [Self::Owner, Self::Dnsmasq, Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+    pub const ALL: [Self; 7] = [
+        Self::Owner,
+        Self::Dnsmasq,
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControllerManager,
+        Self::Scheduler,
+        Self::Konnectivity,
+    ];
+
+    /// Whether it is part of each cluster, whatever its settings ([`super::ClusterSpec::runs`]).
+    pub fn is_in_every_cluster(self) -> bool {
+        self != Self::Konnectivity
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -34,6 +49,7 @@ impl Component {
             Self::ApiServer => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
+            Self::Konnectivity => "konnectivity-server",
         }
     }
 }
@@ -69,6 +85,7 @@ impl ComponentSpec {
             Component::Etcd => (3072, 8000),
             Component::ApiServer => (4096, 16000),
             Component::ControllerManager | Component::Scheduler => (2048, 8000),
+            Component::Konnectivity => (1024, 4000),
         };
         Self { component, extra_args: BTreeMap::new(), memory_bytes: memory_mib * MIB, cpu_millis }
     }

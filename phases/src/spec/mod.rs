@@ -53,6 +53,11 @@ impl ClusterSpec {
         format!("hoist-{}", self.name)
     }
 
+    /// Whether a component is part of this cluster.
+    pub fn runs(&self, component: Component) -> bool {
+        component.is_in_every_cluster() || self.reach == Reach::Konnectivity
+    }
+
     /// The settings of one component; every component has an entry once a spec is resolved.
     pub fn component(&self, component: Component) -> ComponentSpec {
         self.components

@@ -1,6 +1,8 @@
+use futures_util::future::join_all;
 use hoist_phases::engine::PhaseError;
 use hoist_phases::phases::wait::Poll;
 use hoist_phases::ports::{KubeApi, KubeError};
+use hoist_phases::spec::Reach;
 use serde_json::Value;
 
 use super::{Target, not_yet};
@@ -24,21 +26,35 @@ pub(super) async fn api(api: &Api) -> Result<Poll<()>, PhaseError> {
     })
 }
 
-/// Every node of the configuration, by name.
+/// Every node of the configuration, by name; its kubelet too, where the way there is made by agents.
 pub(super) async fn nodes(target: &Target<'_>) -> Result<Poll<()>, PhaseError> {
-    Ok(match target.admin.list("v1", "Node", None).await {
-        Err(error) => not_yet(&error),
-        Ok(found) => {
-            let missing = target.spec.nodes.iter().filter_map(|node| {
-                let name = node.name();
-                match found.iter().find(|n| n["metadata"]["name"] == name) {
-                    None => Some(format!("{name} has not joined")),
-                    Some(node) => not_ready(node).map(|why| format!("{name} is not Ready: {why}")),
-                }
-            });
-            all(missing.collect())
+    let found = match target.admin.list("v1", "Node", None).await {
+        Err(error) => return Ok(not_yet(&error)),
+        Ok(found) => found,
+    };
+    let missing = target.spec.nodes.iter().filter_map(|node| {
+        let name = node.name();
+        match found.iter().find(|n| n["metadata"]["name"] == name) {
+            None => Some(format!("{name} has not joined")),
+            Some(node) => not_ready(node).map(|why| format!("{name} is not Ready: {why}")),
         }
-    })
+    });
+    let missing: Vec<_> = missing.collect();
+    if !missing.is_empty() || target.spec.reach != Reach::Konnectivity {
+        return Ok(all(missing));
+    }
+    let kubelets = target.spec.nodes.iter().map(|node| kubelet(&target.admin, node.name()));
+    Ok(all(join_all(kubelets).await.into_iter().flatten().collect()))
+}
+
+/// Why the API server can't reach a kubelet: its agent may not have dialled in yet.
+async fn kubelet(admin: &Api, node: String) -> Option<String> {
+    let unreached = |why| Some(format!("the kubelet of {node} is not reached through konnectivity: {why}"));
+    match admin.get_path(&format!("/api/v1/nodes/{node}/proxy/healthz")).await {
+        Ok((200, _)) => None,
+        Ok((code, body)) => unreached(format!("{code} {}", body.trim())),
+        Err(error) => unreached(error.to_string()),
+    }
 }
 
 fn all(missing: Vec<String>) -> Poll<()> {

@@ -18,6 +18,7 @@ fn inputs() -> PkiInputs {
         host_name: "hoist-t".to_owned(),
         api_server: sans(&["kubernetes", "localhost", "*.example.com", "127.0.0.1", "fd00::1", "10.96.0.1"]),
         etcd: sans(&["localhost", "127.0.0.1"]),
+        konnectivity: sans(&["192.168.66.2"]),
     }
 }
 
