@@ -10,7 +10,6 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::x509::Parsed;
 use super::*;
 use crate::ports::Files;
-use crate::spec::Component;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
