@@ -2,7 +2,7 @@
 #
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
-#   make test | test-vm | lint | images
+#   make test | test-vm | lint | images | kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -20,7 +20,7 @@ HOIST = $(TARGET)/hoist
 # Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
-.PHONY: cluster-up cluster-down images test test-vm lint build setup
+.PHONY: cluster-up cluster-down images kubevirtci-image test test-vm lint build setup
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -31,6 +31,10 @@ cluster-down: build
 
 images: setup build
 	@$(HOIST) images ensure --node-kind '$(NODE_KIND)' $(if $(KUBERNETES),--kubernetes '$(KUBERNETES)')
+
+# What KUBEVIRTCI_GOCLI_CONTAINER names, and what it starts beside the machines: see docs/kubevirtci.md.
+kubevirtci-image: setup build
+	@$(HOIST) images ensure --kubevirtci $(if $(KUBERNETES),--kubernetes '$(KUBERNETES)')
 
 test: setup
 	@scripts/test

@@ -41,6 +41,9 @@ pub enum ImagesCommand {
         /// What nodes will run on: the image of virtual machines is large, and fetched for them alone
         #[arg(long, value_name = "KIND", value_enum, default_value = "container")]
         node_kind: NodeKindArg,
+        /// The images that stand in for kubevirtci's own tools too
+        #[arg(long)]
+        kubevirtci: bool,
         /// Directory of image archives to look into first
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
@@ -103,14 +106,18 @@ pub(super) async fn ensure(
     arg: &VersionArg,
     archive_dir: Option<PathBuf>,
     kind: NodeKindArg,
+    kubevirtci: bool,
 ) -> Result<(), BoxError> {
     let version = version(arg)?;
     let engine = session::engine().await?;
-    let needs: &[Need] = match kind {
-        NodeKindArg::Container => &[Need::Cluster],
-        NodeKindArg::Vm => &[Need::Cluster, Need::VmNodes],
-    };
-    let options = EnsureOptions { archive_dir, roles: images::needed(needs), ..EnsureOptions::default() };
+    let mut needs = vec![Need::Cluster];
+    if kind == NodeKindArg::Vm {
+        needs.push(Need::VmNodes);
+    }
+    if kubevirtci {
+        needs.push(Need::Kubevirtci);
+    }
+    let options = EnsureOptions { archive_dir, roles: images::needed(&needs), ..EnsureOptions::default() };
     let report = images::ensure(engine.docker(), &version, &options, &tell).await?;
     summary(&report);
     Ok(())

@@ -19,6 +19,9 @@ use super::work::WorkDir;
 /// Subject of the progress lines.
 const SUBJECT: &str = "programs";
 
+/// Flags of the linker for what belongs to no Kubernetes version.
+const PLAIN_FLAGS: &str = "-s -w";
+
 /// Flags of the linker. kubeadm and the kubelet refuse to work without a version.
 pub(crate) fn linker_flags(version: &str, release: &Release) -> String {
     const VERSION: &str = "k8s.io/component-base/version";
@@ -58,12 +61,19 @@ pub(crate) struct Request<'a> {
 /// Compiled programs by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
+    /// Of what belongs to a Kubernetes version.
     directory: PathBuf,
+    registry: PathBuf,
+    own: PathBuf,
 }
 
 impl Programs {
     pub(crate) fn path(&self, program: &Program) -> PathBuf {
-        self.directory.join(program.file_name())
+        match program {
+            Program::Tool { module: GoModule::Registry, .. } => self.registry.join(program.file_name()),
+            Program::Tool { .. } | Program::Source { .. } => self.directory.join(program.file_name()),
+            Program::Own { .. } => self.own.clone(),
+        }
     }
 }
 
@@ -74,8 +84,12 @@ pub(crate) async fn build(
     request: Request<'_>,
 ) -> Result<Programs, ImageError> {
     let flags = linker_flags(request.version, request.release);
-    let directory = kept_directory(work, &request, &flags)?;
-    let programs = Programs { directory: directory.clone() };
+    let family = format!("{}-{}-", request.version, request.arch);
+    let directory = kept_directory(work, &request, &flags, &family, &GoModule::VERSIONED)?;
+    let family = format!("registry-{}-", request.arch);
+    let registry = kept_directory(work, &request, PLAIN_FLAGS, &family, &[GoModule::Registry])?;
+    let own = std::env::current_exe().map_err(ImageError::file("find", "hoist itself"))?;
+    let programs = Programs { directory, registry, own };
 
     let mut tools: BTreeMap<GoModule, BTreeMap<&str, (&str, &Program)>> = BTreeMap::new();
     let mut sources = Vec::new();
@@ -89,6 +103,7 @@ pub(crate) async fn build(
                     tools.entry(*module).or_default().insert(package, (built_as, program));
                 }
                 Program::Source { file, .. } => sources.push((*spec, program, *file)),
+                Program::Own { .. } => {}
             }
         }
     }
@@ -101,7 +116,8 @@ pub(crate) async fn build(
             SUBJECT,
             format!("go build of {}", list(tools.values().map(|(_, program)| program.file_name()))),
         );
-        let mut go = go_build(&request, &flags, &source);
+        let flags = if module == GoModule::Registry { PLAIN_FLAGS } else { &flags };
+        let mut go = go_build(&request, flags, &source);
         go.arg("-v").arg("-o").arg(format!("{}/", staging.display()));
         if !module::pinned(request.version, request.release, module) {
             // The generated module names only what it must: the rest is resolved here.
@@ -118,7 +134,7 @@ pub(crate) async fn build(
         let source = work.scratch(spec.name);
         std::fs::create_dir_all(&source).map_err(ImageError::file("create", &source))?;
         crate::files::write(&source.join(file.path), file.content.as_bytes(), 0o644)?;
-        let mut go = go_build(&request, "-s -w", &source);
+        let mut go = go_build(&request, PLAIN_FLAGS, &source);
         go.arg("-o").arg("program").arg(file.path);
         compile(go, reporter).await?;
         rename(&source.join("program"), &programs.path(program))?;
@@ -156,24 +172,29 @@ async fn compile(go: Command, reporter: Reporter<'_>) -> Result<(), ImageError> 
     .await
 }
 
-/// One directory for each combination of sources and flags; the ones it replaces are removed.
-fn kept_directory(work: &WorkDir, request: &Request<'_>, flags: &str) -> Result<PathBuf, ImageError> {
+/// One directory for each combination of sources and flags; the ones of its family that it replaces are removed.
+fn kept_directory(
+    work: &WorkDir,
+    request: &Request<'_>,
+    flags: &str,
+    family: &str,
+    modules: &[GoModule],
+) -> Result<PathBuf, ImageError> {
     let mut hasher = Sha256::new();
-    for module in GoModule::ALL {
-        let (go_mod, go_sum) = request.release.module_files(module);
+    for module in modules {
+        let (go_mod, go_sum) = request.release.module_files(*module);
         hasher.update(go_mod);
         hasher.update(go_sum);
     }
     hasher.update(flags);
     let hash: String = hasher.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    let family = format!("{}-{}-", request.version, request.arch);
     let all = work.kept("programs")?;
     let current = format!("{family}{hash}");
     let entries = std::fs::read_dir(&all).map_err(ImageError::file("read", &all))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with(&family) && *name != current {
+        if name.starts_with(family) && *name != current {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -106,7 +106,7 @@ fn generate(version: &str, release: &Release, upstream: &str) -> String {
         .flat_map(|spec| spec.programs)
         .filter_map(|program| match program {
             Program::Tool { module: GoModule::Release, package, .. } => Some(*package),
-            Program::Tool { .. } | Program::Source { .. } => None,
+            Program::Tool { .. } | Program::Source { .. } | Program::Own { .. } => None,
         })
         .collect();
     let others: BTreeSet<_> = packages.iter().filter_map(|package| module_of(release, package)).collect();

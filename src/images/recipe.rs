@@ -1,6 +1,7 @@
 //! Recipes: the embedded files of every image, and the hash that tells whether an image was built from them.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
@@ -61,6 +62,9 @@ pub(crate) fn digest(role: Role, version: &str, release: &Release) -> String {
             Program::Source { file, .. } => {
                 hasher.add(file.content);
             }
+            Program::Own { .. } => {
+                hasher.add(&own_identity());
+            }
         }
     }
     for module in &modules {
@@ -85,6 +89,12 @@ pub(crate) fn digest(role: Role, version: &str, release: &Release) -> String {
         hasher.add(&digest(*preload, version, release));
     }
     hasher.finish()
+}
+
+/// What tells this program from the one that was built before it, without reading all of it.
+fn own_identity() -> String {
+    let of = |path: PathBuf| path.metadata().and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
+    format!("{:?}", std::env::current_exe().and_then(of).ok())
 }
 
 /// SHA-256 over fields with their lengths, so that no two lists of fields give the same bytes.

@@ -32,6 +32,9 @@ const CRICTL_SUM: &str = include_str!("../../scripts/images/go/crictl/go.sum");
 /// The same of konnectivity.
 const KONNECTIVITY_MOD: &str = include_str!("../../scripts/images/go/konnectivity/go.mod");
 const KONNECTIVITY_SUM: &str = include_str!("../../scripts/images/go/konnectivity/go.sum");
+/// The same of the registry.
+const REGISTRY_MOD: &str = include_str!("../../scripts/images/go/registry/go.mod");
+const REGISTRY_SUM: &str = include_str!("../../scripts/images/go/registry/go.sum");
 
 impl Release {
     /// go.mod and go.sum of a module.
@@ -40,6 +43,7 @@ impl Release {
             GoModule::Release => (self.go_mod, self.go_sum),
             GoModule::Crictl => (CRICTL_MOD, CRICTL_SUM),
             GoModule::Konnectivity => (KONNECTIVITY_MOD, KONNECTIVITY_SUM),
+            GoModule::Registry => (REGISTRY_MOD, REGISTRY_SUM),
         }
     }
 
@@ -56,7 +60,8 @@ impl Release {
 
     /// Version of a module as the module files require it.
     pub fn module_version(&self, module: &str) -> Option<&'static str> {
-        let lines = self.go_mod.lines().chain(CRICTL_MOD.lines()).chain(KONNECTIVITY_MOD.lines());
+        let lines =
+            [self.go_mod, CRICTL_MOD, KONNECTIVITY_MOD, REGISTRY_MOD].into_iter().flat_map(str::lines);
         lines.into_iter().find_map(|line| {
             let mut words = line.split_whitespace().skip_while(|word| *word == "require");
             (words.next() == Some(module)).then(|| words.next()).flatten()
@@ -81,6 +86,7 @@ impl Release {
             Upstream::CoreDns(repository) => (repository, self.coredns_tag),
             Upstream::Pause(repository) => (repository, self.pause_tag),
             Upstream::Module { repository, module } => (repository, self.module_version(module)?),
+            Upstream::Image(reference) => return Some(reference.to_owned()),
         };
         Some(format!("{repository}:{tag}"))
     }

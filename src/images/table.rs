@@ -34,6 +34,10 @@ pub enum Role {
     Node,
     /// A worker node as a virtual machine.
     Vm,
+    /// Where the users of a kubevirtci cluster push their images.
+    Registry,
+    /// hoist in the place of kubevirtci's gocli.
+    Gocli,
 }
 
 /// What an image is needed for.
@@ -43,6 +47,8 @@ pub enum Need {
     Cluster,
     /// Clusters with nodes in virtual machines.
     VmNodes,
+    /// Clusters of kubevirtci.
+    Kubevirtci,
     /// Other images, as long as they are built.
     Build,
 }
@@ -67,6 +73,8 @@ pub enum Program {
     Tool { module: GoModule, package: &'static str, built_as: &'static str, path: &'static str },
     /// A Go file of the recipe that needs the standard library only.
     Source { file: RecipeFile, path: &'static str },
+    /// The running program itself.
+    Own { path: &'static str },
 }
 
 /// A pinned Go module. One for nearly everything, so that shared packages are compiled once.
@@ -78,17 +86,20 @@ pub enum GoModule {
     Crictl,
     /// konnectivity's: see the header of its module file.
     Konnectivity,
+    /// The registry's: see the header of its module file.
+    Registry,
 }
 
 impl GoModule {
-    pub const ALL: [Self; 3] = [Self::Release, Self::Crictl, Self::Konnectivity];
+    /// Those whose programs are kept by the version of Kubernetes.
+    pub const VERSIONED: [Self; 3] = [Self::Release, Self::Crictl, Self::Konnectivity];
 }
 
 impl Program {
     /// Place of the binary in the build context.
     pub const fn path(&self) -> &'static str {
         match self {
-            Self::Tool { path, .. } | Self::Source { path, .. } => path,
+            Self::Tool { path, .. } | Self::Source { path, .. } | Self::Own { path } => path,
         }
     }
 
@@ -125,6 +136,8 @@ pub enum Upstream {
     Pause(&'static str),
     /// A repository whose tags are the versions of a Go module of the pinned module files.
     Module { repository: &'static str, module: &'static str },
+    /// One image, whatever the Kubernetes version.
+    Image(&'static str),
 }
 
 /// One image.
