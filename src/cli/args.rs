@@ -144,6 +144,13 @@ pub struct UpArgs {
     /// Lifetime of the token: `24h`, `90m`, 0 for ever [default: 24h]
     #[arg(long, value_name = "DURATION")]
     pub token_ttl: Option<String>,
+    /// Where machines outside the cluster's network reach the control plane; with --listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub control_plane_endpoint: Option<String>,
+    /// Address of the engine's host to publish the API port on
+    /// [default: 127.0.0.1; port: the endpoint's, or of the engine's choice]
+    #[arg(long, value_name = "IP[:PORT]")]
+    pub listen: Option<String>,
     /// Another name or address the API server's certificate is valid for (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub extra_san: Vec<String>,
@@ -160,7 +167,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "MODE")]
     pub kube_proxy_mode: Option<String>,
     /// How the API server reaches pods: `routes`, `konnectivity` or `none`
-    /// [default: routes; konnectivity with Calico]
+    /// [default: routes; konnectivity with Calico or an endpoint]
     #[arg(long, value_name = "HOW")]
     pub reach: Option<String>,
     /// Leave out a phase, see `hoist phase list` (repeatable)

@@ -149,10 +149,11 @@ async fn load_images(global: &Global, images: &[String]) -> Result<(), BoxError>
 pub(super) async fn join(global: &Global, args: &JoinCommandArgs) -> Result<(), BoxError> {
     let ttl = config::duration("--token-ttl", &args.token_ttl)?;
     let session = Session::new(global)?;
+    let authority = session.spec()?.api_authority();
     let api: Arc<dyn KubeApi> = Connector.connect(&session.kubeconfig()?).await?;
     let ca = session.state.read(CA_CERT)?.ok_or(NodeCommandError::Ca)?;
     let hash = ca_cert_hash(&ca).ok_or(NodeCommandError::Ca)?;
-    let made = join_command::make(api.as_ref(), &hash, TokenTtl(ttl.as_secs())).await?;
+    let made = join_command::make(api.as_ref(), &authority, &hash, TokenTtl(ttl.as_secs())).await?;
     report::output::formatted(args.output.output, &made, |made| made.command.clone() + "\n")?;
     match made.lifetime_secs {
         0 => report::tell("the token works for ever"),

@@ -78,10 +78,9 @@ pub(super) fn nodes(status: &Status) -> String {
         };
         [
             node.name.clone(),
-            match (&node.kind, &node.accelerator) {
-                (Some(kind), Some(accelerator)) => format!("{kind} ({accelerator})"),
-                (Some(kind), None) => kind.clone(),
-                (None, _) => "external".to_owned(),
+            match (node.kind.clone().unwrap_or_default(), &node.accelerator) {
+                (kind, Some(accelerator)) => format!("{kind} ({accelerator})"),
+                (kind, None) => kind,
             },
             ready.to_owned(),
             node.container.clone().unwrap_or_else(|| "-".to_owned()),

@@ -18,6 +18,9 @@ use super::ready::not_ready;
 /// more writes.
 const QUOTA_WARNING: u64 = 80;
 
+/// Kind of nodes that joined without hoist.
+const EXTERNAL: &str = "external";
+
 /// A cluster in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -80,7 +83,7 @@ pub struct NodeStatus {
     /// State of its container; absent for machines that hoist doesn't run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// What it runs on: `container` or `vm`; absent for machines that hoist doesn't run.
+    /// What it runs on: `container` or `vm`; `external` for machines that hoist doesn't run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// `kvm` or `tcg`, of virtual machines that run.
@@ -231,7 +234,11 @@ fn merge(nodes: &mut Vec<NodeStatus>, found: &[Value], problems: &mut Vec<String
         let addresses = node["status"]["addresses"].as_array();
         let internal = addresses.into_iter().flatten().find(|a| a["type"] == "InternalIP");
         let known = nodes.iter().position(|known| known.name == name).unwrap_or_else(|| {
-            nodes.push(NodeStatus { name: name.clone(), ..NodeStatus::default() });
+            nodes.push(NodeStatus {
+                name: name.clone(),
+                kind: Some(EXTERNAL.to_owned()),
+                ..NodeStatus::default()
+            });
             nodes.len() - 1
         });
         nodes[known] = NodeStatus {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use hoist_phases::phases::konnectivity::AGENT_PORT;
 use hoist_phases::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
 use hoist_phases::spec::{Component, ComponentSpec};
 
@@ -105,6 +106,12 @@ fn problems_of_args(component: Component, args: &BTreeMap<String, String>, probl
             (Component::Etcd, "listen-client-urls") if !listens_on(value, ETCD_CLIENT) => {
                 refuse(flag, value, &format!("kube-apiserver dials {ETCD_CLIENT}, which must be among them"))
             }
+            (Component::Konnectivity, "agent-port") if value.parse() != Ok(AGENT_PORT) => {
+                refuse(flag, value, &format!("agents and the published port dial {AGENT_PORT}"))
+            }
+            (Component::Konnectivity, "mode" | "server-port" | "uds-name") => {
+                refuse(flag, value, "the API server speaks gRPC to it over a socket in a volume of the two")
+            }
             // Discovery by token reads cluster-info before it has any identity (kubeadm join).
             (Component::ApiServer, "anonymous-auth") if value != "true" => refuse(
                 flag,
@@ -148,6 +155,8 @@ mod tests {
             (Component::Etcd, "listen-client-urls", "http://127.0.0.1:2379", ETCD_CLIENT),
             (Component::Dnsmasq, "no-resolv", "true", "takes no flags"),
             (Component::Owner, "v", "4", "network namespace"),
+            (Component::Konnectivity, "agent-port", "8091", "8132"),
+            (Component::Konnectivity, "uds-name", "/tmp/s", "socket"),
         ] {
             let error = refused(component, flag, value);
             assert!(error.contains(&format!("components.{component}.extraArgs.{flag} ")), "{flag}: {error}");

@@ -1,8 +1,9 @@
 //! What may change on a cluster that is there, and what needs a new one.
 
 use std::fmt;
+use std::net::SocketAddr;
 
-use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, NodeSpec};
+use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, NodeSpec};
 
 /// A setting of the running cluster that `up` was asked to change and can't.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         name,
         kubernetes,
         networking,
+        control_plane_endpoint,
+        listen_address,
         extra_sans: _,
         token: _,
         token_ttl: _,
@@ -83,6 +86,12 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     compare("networking.podSubnet", before.pod_subnet.to_string(), after.pod_subnet.to_string());
     compare("networking.serviceSubnet", before.service_subnet.to_string(), after.service_subnet.to_string());
     compare("networking.dnsDomain", before.dns_domain.clone(), after.dns_domain.clone());
+    let named =
+        |endpoint: &Option<Endpoint>| endpoint.as_ref().map_or("none".to_owned(), Endpoint::to_string);
+    let before = named(&present.control_plane_endpoint);
+    compare("controlPlaneEndpoint", before, named(control_plane_endpoint));
+    let at = |address: &Option<SocketAddr>| address.map_or("loopback".to_owned(), |at| at.to_string());
+    compare("listenAddress", at(&present.listen_address), at(listen_address));
     compare("etcd.durable", present.etcd.durable.to_string(), etcd.durable.to_string());
     compare("etcd.tmpfsSize", present.etcd.tmpfs_bytes.to_string(), etcd.tmpfs_bytes.to_string());
     compare("cni", cni_name(&present.cni), cni_name(cni));

@@ -25,6 +25,10 @@ pub struct ClusterFile {
     pub kubernetes: Option<String>,
     #[serde(default)]
     pub networking: NetworkingFile,
+    /// `HOST:PORT`
+    pub control_plane_endpoint: Option<String>,
+    /// `IP` or `IP:PORT`
+    pub listen_address: Option<String>,
     #[serde(default)]
     pub extra_sans: Vec<String>,
     #[serde(default)]

@@ -6,6 +6,7 @@ mod check;
 mod cni;
 mod components;
 mod conflict;
+mod endpoint;
 mod fetch;
 mod file;
 mod nodes;
@@ -27,6 +28,7 @@ use crate::cluster::ready::Level;
 pub use ca::{CaError, UsersCa};
 pub use cni::{CniError, CniSource};
 pub use conflict::{Conflict, Difference, check as check_conflict};
+pub use endpoint::EndpointError;
 pub use fetch::FetchError;
 pub use file::{API_VERSION, ClusterFile, FileError, KIND, parse as parse_file, read as read_file};
 pub use nodes::{SizeFlags, kind as node_kind};
@@ -60,6 +62,8 @@ pub enum ConfigError {
     Cni(#[from] CniError),
     #[error(transparent)]
     Ca(#[from] CaError),
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
     #[error("no random numbers for a bootstrap token")]
     Random,
 }
@@ -98,7 +102,8 @@ pub async fn finish(
     if let Some(source) = cni {
         settings.spec.cni = source.load().await?;
     }
-    if reach_is_open {
+    endpoint::resolve(&mut settings.spec).await?;
+    if reach_is_open && settings.spec.control_plane_endpoint.is_none() {
         settings.spec.reach = hoist_phases::phases::cni::reach(&settings.spec.cni);
     }
     settings.ca = ca;

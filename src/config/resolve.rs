@@ -14,7 +14,7 @@ use super::Settings;
 use super::file::{ClusterFile, EtcdFile, KubeProxyFile, NetworkingFile, PlacementFile};
 use super::nodes::{NodeFlags, SizeFlags};
 use super::problem::{Invalid, Problem, Problems};
-use super::{check, components, nodes, placement, units, wait};
+use super::{check, components, endpoint, nodes, placement, units, wait};
 use crate::cli::args::{Global, NodeSizeArgs, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
@@ -68,6 +68,8 @@ pub fn settings(
         dns_domain,
         token: token_flag,
         token_ttl: token_ttl_flag,
+        control_plane_endpoint: endpoint_flag,
+        listen: listen_flag,
         extra_san,
         // Read by `finish`, which may touch files.
         ca_cert: _,
@@ -87,6 +89,8 @@ pub fn settings(
         name: _,
         kubernetes,
         networking,
+        control_plane_endpoint,
+        listen_address,
         extra_sans,
         ca: _,
         token,
@@ -139,9 +143,11 @@ pub fn settings(
     if let Some(given) = pick(kube_proxy_mode, "--kube-proxy-mode", mode, "kubeProxy.mode") {
         set(&mut spec.kube_proxy, problems.keep(proxy_mode(&given)));
     }
-    if let Some(given) = pick(reach_flag, "--reach", reach, "reach") {
-        set(&mut spec.reach, problems.keep(reach_of(&given)));
-    }
+    let endpoint =
+        pick(endpoint_flag, "--control-plane-endpoint", control_plane_endpoint, "controlPlaneEndpoint");
+    let listen = pick(listen_flag, "--listen", listen_address, "listenAddress");
+    let reach = pick(reach_flag, "--reach", reach, "reach");
+    endpoint::apply(&mut spec, endpoint, listen, reach, &mut problems);
     set(&mut spec.cni, cni);
     components::apply(&mut spec.components, components, &mut problems);
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
@@ -183,6 +189,8 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         name,
         kubernetes: KubernetesVersion::DEFAULT,
         networking: hoist_phases::spec::Networking::default(),
+        control_plane_endpoint: None,
+        listen_address: None,
         extra_sans: Vec::new(),
         token,
         token_ttl: TokenTtl::default(),
@@ -225,14 +233,6 @@ fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {
     let found = MODES.into_iter().find(|mode| mode.as_str() == given.value);
     found.ok_or_else(|| {
         Problem::new(given.field, format_args!("{:?}", given.value), "must be nftables or iptables")
-    })
-}
-
-fn reach_of(given: &Given<String>) -> Result<Reach, Problem> {
-    let found = Reach::ALL.into_iter().find(|reach| reach.as_str() == given.value);
-    found.ok_or_else(|| {
-        let names = Reach::ALL.map(Reach::as_str).join(", ");
-        Problem::new(given.field, format_args!("{:?}", given.value), format_args!("must be one of {names}"))
     })
 }
 

@@ -4,7 +4,6 @@ use hoist_phases::jws::sign_detached;
 use hoist_phases::object::ObjectRef;
 use hoist_phases::phases::token;
 use hoist_phases::ports::{KubeApi, KubeError};
-use hoist_phases::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
 use hoist_phases::spec::{BootstrapToken, TokenTtl};
 use serde::Serialize;
 use serde_json::json;
@@ -35,7 +34,7 @@ pub enum JoinCommandError {
     Kube(#[from] KubeError),
 }
 
-/// Makes a fresh token, which always works, rather than repeating one that may have ended
+/// For a control plane known as `authority`, HOST:PORT. Makes a fresh token, which always works, rather than repeating one that may have ended
 /// (kubeadm#668), and signs cluster-info with it, so that a join needn't wait for the
 /// controller-manager to do so.
 ///
@@ -43,6 +42,7 @@ pub enum JoinCommandError {
 /// When the API refuses, or the lifetime is past what a date can hold.
 pub async fn make(
     api: &dyn KubeApi,
+    authority: &str,
     ca_cert_hash: &str,
     ttl: TokenTtl,
 ) -> Result<JoinCommand, JoinCommandError> {
@@ -66,7 +66,7 @@ pub async fn make(
     api.merge_patch(&cluster_info, &signed).await?;
     Ok(JoinCommand {
         command: format!(
-            "kubeadm join {CONTROL_PLANE_ADDRESS}:{API_PORT} --token {} --discovery-token-ca-cert-hash {ca_cert_hash}",
+            "kubeadm join {authority} --token {} --discovery-token-ca-cert-hash {ca_cert_hash}",
             fresh.expose()
         ),
         lifetime_secs: ttl.0,

@@ -39,7 +39,7 @@ pub(super) fn create_body(
     facts: &Facts,
     shared: &Shared,
 ) -> ContainerCreateBody {
-    let ports = || spec.publish.iter().map(|ContainerPort(port)| format!("{port}/tcp"));
+    let ports = spec.publish.iter().map(|port| format!("{}/tcp", port.container));
     ContainerCreateBody {
         image: Some(spec.image.clone()),
         hostname: spec.hostname.clone(),
@@ -48,10 +48,11 @@ pub(super) fn create_body(
         cmd: filled(&spec.args),
         env: Some(spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         labels: Some(spec.labels.clone().into_iter().collect()),
-        exposed_ports: filled(&ports().collect::<Vec<_>>()),
+        exposed_ports: filled(&ports.collect::<Vec<_>>()),
         stop_signal: spec.stop_signal.clone(),
         host_config: Some(HostConfig {
-            port_bindings: (!spec.publish.is_empty()).then(|| ports().map(loopback).collect::<PortMap>()),
+            port_bindings: (!spec.publish.is_empty())
+                .then(|| spec.publish.iter().map(binding).collect::<PortMap>()),
             ..host_config(spec, owner, facts, shared)
         }),
         ..ContainerCreateBody::default()
@@ -130,9 +131,11 @@ fn log_config(facts: &Facts) -> HostConfigLogConfig {
 }
 
 /// An empty port lets the engine choose one.
-fn loopback(port: String) -> (String, Option<Vec<PortBinding>>) {
-    let binding = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(String::new()) };
-    (port, Some(vec![binding]))
+fn binding(port: &ContainerPort) -> (String, Option<Vec<PortBinding>>) {
+    let (ip, number) = (port.host.ip().to_string(), port.host.port());
+    let host_port = if number == 0 { String::new() } else { number.to_string() };
+    let binding = PortBinding { host_ip: Some(ip), host_port: Some(host_port) };
+    (format!("{}/tcp", port.container), Some(vec![binding]))
 }
 
 fn mount(mount: &hoist_phases::ports::Mount, spec: &ContainerSpec) -> Option<Mount> {

@@ -1,12 +1,6 @@
 //! Pods reach each other, services, names and the outside; the API server reaches pods.
-
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::Stdio;
-use std::time::Duration;
-
 use crate::support::{
-    BIG, CLIENT, NODE_PORT, SERVER, calm, exec, fetch, in_pod, on_node, server_ip, service_ip, until,
+    BIG, CLIENT, NODE_PORT, SERVER, calm, exec, fetch, forwarded, in_pod, on_node, server_ip, service_ip,
     workload,
 };
 
@@ -146,25 +140,6 @@ fn kubectl_cp_there_and_back() {
 fn kubectl_port_forward() {
     let (shared, _calm) = calm();
     workload(shared);
-    let mut command = shared.hoist.command(&["kubectl", "port-forward", "pod/server", ":8080"]);
-    let mut forward = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl");
-    let mut line = String::new();
-    // Kept open: kubectl has more to say, and ends when nobody listens.
-    let mut words = BufReader::new(forward.stdout.take().expect("a pipe"));
-    words.read_line(&mut line).expect("kubectl's words");
-    let answer = line.split_once("127.0.0.1:").and_then(|(_, rest)| rest.split(' ').next()).map(|port| {
-        until("the forwarded port answers", Duration::from_secs(20), || ask(port).map_err(|e| e.to_string()))
-    });
-    let _ = forward.kill();
-    let _ = forward.wait();
-    assert!(answer.as_ref().is_some_and(|answer| answer.ends_with(GREETING)), "{line}: {answer:?}");
-}
-
-fn ask(port: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}"))?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let answer = forwarded(&shared.hoist);
+    assert!(answer.ends_with(GREETING), "{answer}");
 }

@@ -143,7 +143,7 @@ async fn ports_are_the_engines_choice_and_on_loopback() {
         for name in ["a", "b"] {
             let mut spec = idle(&cluster, name);
             spec.network = Network::Own;
-            spec.publish = vec![ContainerPort(6443)];
+            spec.publish = vec![ContainerPort::on_loopback(6443)];
             engine.create(&spec).await.unwrap();
             engine.start(&spec.name).await.unwrap();
             let state = engine.inspect(&spec.name).await.unwrap().unwrap();

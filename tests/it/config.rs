@@ -53,6 +53,12 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
     ("durable-etcd", &["--durable-etcd"], "etcd: {durable: true}"),
     ("kube-proxy-mode", &["--kube-proxy-mode=iptables"], "kubeProxy: {mode: iptables}"),
     ("reach", &["--reach=none"], "reach: none"),
+    (
+        "control-plane-endpoint",
+        &["--control-plane-endpoint=a.example:6443", "--listen=10.0.0.1"],
+        "controlPlaneEndpoint: a.example:6443\nlistenAddress: 10.0.0.1",
+    ),
+    ("listen", &["--listen=10.0.0.1:6443"], "listenAddress: 10.0.0.1:6443"),
     ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),
     ("wait", &["--wait=api"], "wait: api"),
     ("timeout", &["--timeout=30s"], "timeout: 30s"),

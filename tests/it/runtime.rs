@@ -99,7 +99,7 @@ async fn a_node_is_asked_for_like_this() {
 #[tokio::test]
 async fn an_owner_is_asked_for_like_this() {
     let mut owner = spec("hoist-c-owner");
-    owner.publish = vec![ContainerPort(6443)];
+    owner.publish = vec![ContainerPort::on_loopback(6443)];
     owner.user = Some("65532:65532".to_owned());
     owner.sysctls.insert("net.ipv4.ip_forward".to_owned(), "1".to_owned());
     owner.mounts = vec![mounted("/data", MountKind::Volume("hoist-c-etcd".to_owned()))];

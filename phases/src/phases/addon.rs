@@ -2,11 +2,33 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
 
-use crate::manifest::EditError;
+use serde_json::Value;
+
+use crate::manifest::{self, EditError};
+use crate::phases::bootstrap_config;
+use crate::spec::ClusterSpec;
 
 /// One entry of a ConfigMap.
 pub(super) fn data<'a>(map: &'a mut ConfigMap, key: &'static str) -> Result<&'a mut String, EditError> {
     map.data.as_mut().and_then(|data| data.get_mut(key)).ok_or(EditError(key))
+}
+
+/// Points a kubeconfig that a ConfigMap holds at the control plane's endpoint, when it has one; the
+/// manifests know the control plane by its address on the nodes' own network.
+pub(super) fn set_server(
+    map: &mut ConfigMap,
+    key: &'static str,
+    spec: &ClusterSpec,
+) -> Result<(), EditError> {
+    if spec.control_plane_endpoint.is_none() {
+        return Ok(());
+    }
+    let text = data(map, key)?;
+    let mut kubeconfig: Value = serde_saphyr::from_str(text).map_err(|_| EditError(key))?;
+    let server = kubeconfig.pointer_mut("/clusters/0/cluster/server").ok_or(EditError(key))?;
+    *server = bootstrap_config::server(spec).into();
+    *text = manifest::to_yaml("kubeconfig", &kubeconfig).map_err(|_| EditError(key))?;
+    Ok(())
 }
 
 /// Gives all containers of a pod template, the initial ones too, this image.

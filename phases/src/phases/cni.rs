@@ -34,7 +34,7 @@ pub fn kube_router(spec: &ClusterSpec, mtu: u32) -> Result<Vec<Object>, Manifest
         let bridge = plugins.iter_mut().find(|plugin| plugin["type"] == "bridge").ok_or(FIELD)?;
         bridge["mtu"] = json!(mtu);
         *text = serde_json::to_string_pretty(&conf).map_err(|_| FIELD)?;
-        Ok(())
+        addon::set_server(map, "kubeconfig", spec)
     })?;
     manifest.edit("kube-router", |set: &mut DaemonSet| {
         let template = set.spec.as_mut().map(|s| &mut s.template).ok_or(EditError("spec.template"))?;

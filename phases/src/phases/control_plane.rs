@@ -180,6 +180,10 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         ("tls-cert-file", format!("{pki}/apiserver.crt")),
         ("tls-private-key-file", format!("{pki}/apiserver.key")),
     ]);
+    if spec.control_plane_endpoint.is_some() {
+        // hoist lays down the endpoints of Service kubernetes itself (bootstrap-config).
+        flags.set("endpoint-reconciler-type", "none");
+    }
     if spec.reach == Reach::Konnectivity {
         flags.set("egress-selector-config-file", konnectivity::EGRESS_SELECTOR);
     }

@@ -16,7 +16,6 @@ use crate::phases::flags::Flags;
 use crate::phases::{Context, addon, apply, control_plane, images, wait};
 use crate::pki::CONTAINER_PKI_DIR;
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind};
-use crate::spec::networking::CONTROL_PLANE_ADDRESS;
 use crate::spec::{ClusterSpec, Component, Reach};
 
 /// Where agents dial the server.
@@ -120,7 +119,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
         let containers = template.spec.as_mut().map(|pod| pod.containers.iter_mut()).into_iter().flatten();
         let mut arguments = containers.flat_map(|container| container.args.iter_mut().flatten());
         let host = arguments.find(|argument| argument.starts_with(SERVER_HOST));
-        *host.ok_or(EditError("args"))? = format!("{SERVER_HOST}{CONTROL_PLANE_ADDRESS}");
+        *host.ok_or(EditError("args"))? = format!("{SERVER_HOST}{}", spec.api_host());
         Ok(())
     })?;
     manifest.objects()

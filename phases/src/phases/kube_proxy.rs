@@ -56,7 +56,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
         config.cluster_cidr = spec.networking.pod_subnet.to_string();
         *text = manifest::to_yaml("kube-proxy's configuration", &config)
             .map_err(|_| EditError("data[config.conf]"))?;
-        Ok(())
+        addon::set_server(map, "kubeconfig.conf", spec)
     })?;
     manifest.edit("kube-proxy", |set: &mut DaemonSet| {
         addon::set_images(set.spec.as_mut().map(|s| &mut s.template), &images::reference(spec, "kube-proxy"))
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::phases::addon::testing;
-    use crate::spec::{KubeProxyMode, KubernetesVersion};
+    use crate::spec::{Endpoint, KubeProxyMode, KubernetesVersion};
 
     type Check = Result<(), Box<dyn std::error::Error>>;
 
@@ -100,6 +100,19 @@ mod tests {
         assert_eq!(config["conntrack"]["maxPerCore"], 0);
         let pod = &testing::find(&objects, "DaemonSet", "kube-proxy")["spec"]["template"]["spec"];
         assert_eq!(pod["containers"][0]["image"], "localhost/hoist/kube-proxy:v1.35.4");
+        Ok(())
+    }
+
+    #[test]
+    fn dials_the_endpoint() -> Check {
+        let mut spec = testing::spec()?;
+        let addresses = vec!["203.0.113.7".parse()?];
+        spec.control_plane_endpoint = Some(Endpoint { host: "203.0.113.7".into(), port: 7443, addresses });
+        let objects = objects(&spec)?;
+        let map = testing::find(&objects, "ConfigMap", "kube-proxy");
+        let text = map["data"]["kubeconfig.conf"].as_str().unwrap_or_default();
+        let kubeconfig: Value = serde_saphyr::from_str(text)?;
+        assert_eq!(kubeconfig["clusters"][0]["cluster"]["server"], "https://203.0.113.7:7443");
         Ok(())
     }
 }

@@ -8,7 +8,6 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::ObjectRef;
 use crate::phases::{Context, PhaseId, machines};
-use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
 use crate::spec::{ClusterSpec, NodeKind, NodeSpec};
 
 /// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
@@ -90,7 +89,7 @@ fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -
         "kind": "JoinConfiguration",
         "discovery": {
             "bootstrapToken": {
-                "apiServerEndpoint": format!("{CONTROL_PLANE_ADDRESS}:{API_PORT}"),
+                "apiServerEndpoint": spec.api_authority(),
                 "token": spec.token.expose(),
                 "caCertHashes": [ca_cert_hash],
             },

@@ -73,8 +73,8 @@ pub struct PkiInputs {
 }
 
 impl PkiInputs {
-    /// Takes the names from a spec. The engine publishes the API port on loopback; any other address
-    /// clients dial is one of the spec's extra SANs.
+    /// Takes the names from a spec. The engine publishes the API port on loopback or on the spec's listen
+    /// address; any other address clients dial is the endpoint or one of the spec's extra SANs.
     ///
     /// # Errors
     /// The first of `extra_sans` that is neither an IP address nor a DNS name.
@@ -95,7 +95,14 @@ impl PkiInputs {
         api_server.extend(service.into_iter().chain([full]).map(San::Dns));
         api_server.insert(San::Ip(spec.networking.kubernetes_service()));
         api_server.extend(extra);
-        let konnectivity = BTreeSet::from([San::Ip(CONTROL_PLANE_ADDRESS.into())]);
+        let listen = spec.listen_address.map(|at| at.ip()).filter(|ip| !ip.is_unspecified());
+        api_server.extend(listen.map(San::Ip));
+        let mut konnectivity = BTreeSet::from([San::Ip(CONTROL_PLANE_ADDRESS.into())]);
+        if let Some(endpoint) = &spec.control_plane_endpoint {
+            let names = endpoint.addresses.iter().copied().map(San::Ip).chain([San::parse(&endpoint.host)?]);
+            konnectivity.extend(names);
+            api_server.extend(konnectivity.iter().cloned());
+        }
         Ok(Self { host_name, api_server, etcd: local.into_iter().collect(), konnectivity })
     }
 }

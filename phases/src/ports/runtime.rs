@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
 use ipnet::Ipv4Net;
@@ -78,9 +78,20 @@ impl std::fmt::Debug for FileEntry {
     }
 }
 
-/// A port of the container published on 127.0.0.1, on a number of the engine's choice.
+/// A port of the container, published on the engine's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContainerPort(pub u16);
+pub struct ContainerPort {
+    pub container: u16,
+    /// Port 0 is a number of the engine's choice.
+    pub host: SocketAddr,
+}
+
+impl ContainerPort {
+    /// On 127.0.0.1, on a number of the engine's choice.
+    pub fn on_loopback(container: u16) -> Self {
+        Self { container, host: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0) }
+    }
+}
 
 /// A character device that a container may use once it has made the node for it. Nothing of the
 /// host is mounted: the rule alone lets mknod(1) and open(2) pass.

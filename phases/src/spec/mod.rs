@@ -5,6 +5,7 @@
 
 mod component;
 mod duration;
+mod endpoint;
 mod name;
 pub mod networking;
 mod node;
@@ -13,10 +14,13 @@ mod reach;
 mod token;
 mod version;
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
+pub use endpoint::Endpoint;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
@@ -32,6 +36,13 @@ pub struct ClusterSpec {
     pub name: ClusterName,
     pub kubernetes: KubernetesVersion,
     pub networking: Networking,
+    /// Where machines elsewhere reach the control plane; nobody but its own nodes does without.
+    #[serde(default)]
+    pub control_plane_endpoint: Option<Endpoint>,
+    /// Where on the engine's host the API port is published; on loopback when nothing is said, and
+    /// port 0 leaves the choice to the engine.
+    #[serde(default)]
+    pub listen_address: Option<SocketAddr>,
     /// Names and addresses, beyond those hoist knows, that the API server's certificate is valid for.
     pub extra_sans: Vec<String>,
     pub token: BootstrapToken,
@@ -132,6 +143,8 @@ pub(crate) fn test_spec() -> ClusterSpec {
         name: ClusterName::new("sample").unwrap(),
         kubernetes: KubernetesVersion::DEFAULT,
         networking: Networking::default(),
+        control_plane_endpoint: None,
+        listen_address: None,
         extra_sans: Vec::new(),
         token: BootstrapToken::parse("abcdef.0123456789abcdef").unwrap(),
         token_ttl: TokenTtl::default(),

@@ -5,6 +5,7 @@ mod engine;
 mod hoist;
 mod shared;
 mod wait;
+mod webhook;
 mod workload;
 
 pub(crate) use engine::{
@@ -13,8 +14,10 @@ pub(crate) use engine::{
 pub(crate) use hoist::{Done, Hoist, events, wait};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
 pub(crate) use wait::until;
+pub(crate) use webhook::{Webhook, available, judged};
 pub(crate) use workload::{
-    BIG, CLIENT, NODE_PORT, SERVER, fetch, in_pod, on_node, server_ip, service_ip, workload,
+    BIG, CLIENT, NODE_PORT, SERVER, deploy, fetch, forwarded, in_pod, on_node, server_ip, service_ip,
+    workload,
 };
 
 /// The network image has a shell, Perl and glibc's resolver; a pod needs no more to be client or server.

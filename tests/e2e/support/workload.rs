@@ -1,8 +1,12 @@
 //! A client on node01 and a server on node02, with a Service before it.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::hoist::Hoist;
 use super::shared::Shared;
 use super::{IMAGE, exec, until};
 
@@ -37,7 +41,12 @@ pub(crate) fn workload(shared: &Shared) {
     if *started {
         return;
     }
-    let hoist = &shared.hoist;
+    deploy(&shared.hoist);
+    *started = true;
+}
+
+/// The same on any cluster of two nodes.
+pub(crate) fn deploy(hoist: &Hoist) {
     hoist.ok(&["node", "load", IMAGE]);
     hoist.apply(&manifest());
     let wait = ["wait", "--for=condition=Ready", "pod/client", "pod/server", "--timeout=120s"];
@@ -46,7 +55,31 @@ pub(crate) fn workload(shared: &Shared) {
         let log = hoist.kubectl(&["logs", SERVER]);
         if log.contains("listening") { Ok(()) } else { Err(log) }
     });
-    *started = true;
+}
+
+/// What the server answers through `kubectl port-forward`.
+pub(crate) fn forwarded(hoist: &Hoist) -> String {
+    let mut command = hoist.command(&["kubectl", "port-forward", "pod/server", ":8080"]);
+    let mut forward = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kubectl");
+    let mut line = String::new();
+    // Kept open: kubectl has more to say, and ends when nobody listens.
+    let mut words = BufReader::new(forward.stdout.take().expect("a pipe"));
+    words.read_line(&mut line).expect("kubectl's words");
+    let answer = line.split_once("127.0.0.1:").and_then(|(_, rest)| rest.split(' ').next()).map(|port| {
+        until("the forwarded port answers", Duration::from_secs(20), || ask(port).map_err(|e| e.to_string()))
+    });
+    let _ = forward.kill();
+    let _ = forward.wait();
+    answer.unwrap_or_else(|| panic!("kubectl port-forward names no port: {line}"))
+}
+
+fn ask(port: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}"))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 fn manifest() -> String {

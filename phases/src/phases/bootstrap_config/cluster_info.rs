@@ -26,7 +26,7 @@ pub fn cluster_info(spec: &ClusterSpec, ca_pem: &[u8]) -> Result<ConfigMap, Mani
                 "name": "",
                 "cluster": {
                     "certificate-authority-data": STANDARD.encode(ca_pem),
-                    "server": super::server(),
+                    "server": super::server(spec),
                 },
             }],
             "contexts": null,

@@ -1,4 +1,5 @@
-//! What a joining node reads: `cluster-info`, `kubeadm-config` and `kubelet-config`.
+//! What a joining node reads: `cluster-info`, `kubeadm-config` and `kubelet-config`; and where pods
+//! find the API server, when it can't say so itself.
 //!
 //! Names, keys and versions are those of kubeadm v1.34 to v1.37. Where the content differs from
 //! what `kubeadm init` would upload, docs/kubeadm-differences.md says why.
@@ -6,6 +7,7 @@
 mod cluster_info;
 mod kubeadm_config;
 mod kubelet_config;
+mod kubernetes_service;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +23,6 @@ use crate::object::{Object, ObjectError};
 use crate::phases::{Context, apply};
 use crate::pki::CertId;
 use crate::spec::ClusterSpec;
-use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
 
 pub use cluster_info::cluster_info;
 pub use kubeadm_config::kubeadm_config;
@@ -36,11 +37,11 @@ pub enum BootstrapConfigError {
 }
 
 /// The API server's address as nodes and pods know it.
-pub fn server() -> String {
-    format!("https://{CONTROL_PLANE_ADDRESS}:{API_PORT}")
+pub fn server(spec: &ClusterSpec) -> String {
+    format!("https://{}", spec.api_authority())
 }
 
-/// All three, for a cluster whose CA certificate is `ca_pem`.
+/// All of them, for a cluster whose CA certificate is `ca_pem`.
 ///
 /// # Errors
 /// When one can't be written as YAML, which would be a fault of hoist.
@@ -52,7 +53,12 @@ pub fn objects(spec: &ClusterSpec, ca_pem: &[u8]) -> Result<Vec<Object>, Bootstr
         ("kubelet-config", kubelet_config(spec).map_err(wrap("kubelet-config"))?),
     ];
     let object = |(name, map)| Object::new(&map).map_err(|source| BootstrapConfigError::Object(name, source));
-    named.into_iter().map(object).collect()
+    let mut objects: Vec<_> = named.into_iter().map(object).collect::<Result<_, _>>()?;
+    for own in kubernetes_service::kubernetes_service(spec) {
+        let failed = |source| BootstrapConfigError::Object("endpoints of Service kubernetes", source);
+        objects.push(Object::new(&own).map_err(failed)?);
+    }
+    Ok(objects)
 }
 
 /// Publishes them.
@@ -84,7 +90,7 @@ mod tests {
     use super::*;
     use crate::jws;
     use crate::phases::addon::testing;
-    use crate::spec::KubernetesVersion;
+    use crate::spec::{Endpoint, KubernetesVersion};
 
     type Check = Result<(), Box<dyn std::error::Error>>;
 
@@ -111,6 +117,30 @@ mod tests {
         let cluster = &kubeconfig["clusters"][0]["cluster"];
         assert_eq!(cluster["server"], "https://192.168.66.2:6443");
         assert!(cluster["insecure-skip-tls-verify"].is_null());
+        Ok(())
+    }
+
+    #[test]
+    fn an_endpoint_is_what_everybody_is_told() -> Check {
+        let mut spec = testing::spec()?;
+        let addresses = vec!["203.0.113.7".parse()?, "2001:db8::7".parse()?];
+        spec.control_plane_endpoint =
+            Some(Endpoint { host: "api.example.org".into(), port: 7443, addresses });
+        let objects = objects(&spec, CA)?;
+        let map = testing::find(&objects, "ConfigMap", "cluster-info");
+        assert!(
+            map["data"]["kubeconfig"]
+                .as_str()
+                .is_some_and(|text| text.contains("https://api.example.org:7443"))
+        );
+        let map = testing::find(&objects, "ConfigMap", "kubeadm-config");
+        let text = map["data"]["ClusterConfiguration"].as_str().unwrap_or_default();
+        assert!(text.contains("controlPlaneEndpoint: api.example.org:7443"), "{text}");
+        let slice = testing::find(&objects, "EndpointSlice", "kubernetes");
+        assert_eq!(slice["endpoints"][0]["addresses"], serde_json::json!(["203.0.113.7"]));
+        assert_eq!((&slice["addressType"], &slice["ports"][0]["port"]), (&"IPv4".into(), &7443.into()));
+        let endpoints = testing::find(&objects, "Endpoints", "kubernetes");
+        assert_eq!(endpoints["subsets"][0]["addresses"], serde_json::json!([{"ip": "203.0.113.7"}]));
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! more sharer, strands nobody.
 
 use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use futures_util::future::BoxFuture;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::phases::containers::{self, ContainerError, Watch, component_name};
-use crate::phases::{Context, NetworkFacts, PhaseId, images, wait};
+use crate::phases::{Context, NetworkFacts, PhaseId, images, konnectivity, wait};
 use crate::ports::{ContainerPort, ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime};
 use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS, NODE_SUBNET};
 use crate::spec::{ClusterSpec, Component, MAX_NODE_NUMBER, NodeKind, NodeSpec};
@@ -31,6 +32,16 @@ const DEADLINE: Duration = Duration::from_secs(60);
 enum NetworkError {
     #[error("the engine published no port for {API_PORT} of {0}")]
     NotPublished(String),
+    #[error(
+        "listenAddress {address}: the engine's host can't publish there; name an address of that host whose ports \
+         {ports} are free"
+    )]
+    Listen {
+        address: SocketAddr,
+        ports: String,
+        #[source]
+        source: ContainerError,
+    },
     #[error("dnsmasq wrote facts that can't be read: {0:?}")]
     Facts(String),
 }
@@ -42,13 +53,14 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let runtime = &cx.ports.runtime;
     let name = &cx.spec.name;
-    let owner_changed =
-        containers::reconcile(runtime, name, Component::Owner.name(), owner(&cx.spec)).await?;
+    let owner_changed = containers::reconcile(runtime, name, Component::Owner.name(), owner(&cx.spec)).await;
+    let owner_changed = owner_changed.map_err(|error| listen_trouble(&cx.spec, error))?;
     let changed = containers::reconcile(runtime, name, Component::Dnsmasq.name(), dnsmasq(&cx.spec)).await?;
 
     let api = published_port(runtime, &component_name(name, Component::Owner)).await?;
     let (mtu, nofile) = namespace_facts(runtime, &component_name(name, Component::Dnsmasq)).await?;
-    cx.events.step(PhaseId::Network, format!("API port published at {api}"));
+    let who = if api.ip().is_loopback() { "" } else { ": whoever reaches that address can talk to it" };
+    cx.events.step(PhaseId::Network, format!("API port published at {api}{who}"));
     cx.outputs.network.set(NetworkFacts { api, mtu, nofile });
     Ok(Outcome::changed(owner_changed || changed))
 }
@@ -63,13 +75,32 @@ fn owner(spec: &ClusterSpec) -> ContainerSpec {
     );
     owner.hostname = Some(spec.host_name());
     owner.user = Some(NONROOT.to_owned());
-    owner.publish = vec![ContainerPort(API_PORT)];
+    owner.publish = published(spec);
     // The namespace routes between nodes, and from them to the outside.
     owner.sysctls.insert("net.ipv4.ip_forward".to_owned(), "1".to_owned());
     owner.mounts = vec![etcd_data(spec)];
     owner.memory_bytes = Some(limits.memory_bytes + tmpfs_bytes(spec));
     owner.cpu_millis = Some(limits.cpu_millis);
     owner
+}
+
+/// The API port; beside it that of konnectivity's agents, when some are elsewhere.
+fn published(spec: &ClusterSpec) -> Vec<ContainerPort> {
+    let Some(listen) = spec.listen_address else { return vec![ContainerPort::on_loopback(API_PORT)] };
+    let agents = spec.publishes_konnectivity().then(|| ContainerPort {
+        container: konnectivity::AGENT_PORT,
+        host: SocketAddr::new(listen.ip(), konnectivity::AGENT_PORT),
+    });
+    [ContainerPort { container: API_PORT, host: listen }].into_iter().chain(agents).collect()
+}
+
+/// `ADDRESS,PORT,PORT-HERE`: what nodes send to the endpoint, the namespace serves itself. By way of
+/// the engine's host it would come back to where it started.
+fn redirects(spec: &ClusterSpec) -> String {
+    let Some(endpoint) = &spec.control_plane_endpoint else { return String::new() };
+    let ports = [(endpoint.port, API_PORT), (konnectivity::AGENT_PORT, konnectivity::AGENT_PORT)];
+    let to = |address| ports.map(|(port, here)| format!("{address},{port},{here}")).join(" ");
+    endpoint.addresses.iter().map(to).collect::<Vec<_>>().join(" ")
 }
 
 /// Pages of a tmpfs are charged to whoever touched them first, which may be the owner.
@@ -100,6 +131,7 @@ fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
         .env
         .insert("BRIDGE_ADDRESS".to_owned(), format!("{CONTROL_PLANE_ADDRESS}/{}", NODE_SUBNET.prefix_len()));
     dnsmasq.env.insert("NODE_SUBNET".to_owned(), NODE_SUBNET.to_string());
+    dnsmasq.env.insert("REDIRECTS".to_owned(), redirects(spec));
     // Bridge, address and NAT; raw sockets for DHCP; ports 53 and 67. With the rest dnsmasq gives
     // its lease file and itself to an unprivileged user, who keeps the first three.
     dnsmasq.capabilities =
@@ -156,6 +188,13 @@ fn dnsmasq_conf(spec: &ClusterSpec) -> String {
         let (name, mac, address) = (node.name(), node.mac(), node.address());
         let _ = writeln!(conf, "dhcp-host={mac},{address},{name}\nhost-record={name},{address}");
     }
+    // Nodes know the endpoint's name even where nobody else resolves it.
+    if let Some(endpoint) = spec.control_plane_endpoint.as_ref().filter(|e| e.host.parse::<IpAddr>().is_err())
+    {
+        for address in &endpoint.addresses {
+            let _ = writeln!(conf, "host-record={},{address}", endpoint.host);
+        }
+    }
     conf
 }
 
@@ -163,6 +202,23 @@ async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::
     let state = runtime.inspect(owner).await?.ok_or_else(|| ContainerError::Gone(owner.to_owned()))?;
     let port = state.published.iter().find(|port| port.container == API_PORT);
     Ok(port.map(|port| port.host).ok_or_else(|| NetworkError::NotPublished(owner.to_owned()))?)
+}
+
+/// Engines say it in words of their own: a port that is taken, an address the host doesn't have.
+fn listen_trouble(spec: &ClusterSpec, error: ContainerError) -> PhaseError {
+    const WORDS: [&str; 4] = ["already allocated", "already in use", "cannot assign", "can't assign"];
+    let mut causes = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+    let about_a_port = causes.any(|cause| {
+        let text = cause.to_string().to_lowercase();
+        WORDS.iter().any(|words| text.contains(words))
+    });
+    match spec.listen_address {
+        Some(address) if about_a_port => {
+            let ports: Vec<_> = published(spec).iter().map(|port| port.host.port().to_string()).collect();
+            NetworkError::Listen { address, ports: ports.join(" and "), source: error }.into()
+        }
+        _ => error.into(),
+    }
 }
 
 /// Waits until dnsmasq serves, and reads what it found out about the namespace. Both files are in

@@ -19,6 +19,19 @@ rule="POSTROUTING -s $NODE_SUBNET ! -d $NODE_SUBNET -o eth0 -j MASQUERADE"
 # shellcheck disable=SC2086 # the rule is a list of words
 iptables -w -t nat -C $rule 2>/dev/null || iptables -w -t nat -A $rule
 
+# An endpoint that machines elsewhere know the control plane by is served right here for nodes. A
+# chain of its own, so that an address of before is forgotten.
+for tables in iptables $(case $REDIRECTS in *:*) echo ip6tables ;; esac); do
+    "$tables" -w -t nat -N ENDPOINT 2>/dev/null || "$tables" -w -t nat -F ENDPOINT
+    "$tables" -w -t nat -C PREROUTING -i br0 -j ENDPOINT 2>/dev/null ||
+        "$tables" -w -t nat -A PREROUTING -i br0 -j ENDPOINT
+done
+for redirect in $REDIRECTS; do
+    address=${redirect%%,*} ports=${redirect#*,}
+    case $address in *:*) tables=ip6tables ;; *) tables=iptables ;; esac
+    "$tables" -w -t nat -A ENDPOINT -d "$address" -p tcp --dport "${ports%,*}" -j REDIRECT --to-ports "${ports#*,}"
+done
+
 # Read by whoever started this, once dnsmasq has written its process id beside it.
 echo "mtu=$mtu nofile=$(ulimit -Hn)" >/run/hoist-facts
 

@@ -1,0 +1,186 @@
+//! Where the control plane is reached from elsewhere, and how it reaches nodes and pods: settings
+//! that hang together.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hoist_phases::phases::konnectivity::AGENT_PORT;
+use hoist_phases::pki::San;
+use hoist_phases::spec::{ClusterSpec, Endpoint, Reach};
+
+use super::problem::{Problem, Problems};
+use super::resolve::Given;
+
+/// Why the address of an endpoint can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error("controlPlaneEndpoint {host:?}: can't be resolved to an address; name an IP address instead")]
+    Lookup {
+        host: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(
+        "controlPlaneEndpoint {host:?}: has no {family} address, which pods need to reach it by Service kubernetes"
+    )]
+    Family { host: String, family: &'static str },
+}
+
+/// Puts the three into the specification and judges them together.
+pub(super) fn apply(
+    spec: &mut ClusterSpec,
+    endpoint: Option<Given<String>>,
+    listen: Option<Given<String>>,
+    reach: Option<Given<String>>,
+    problems: &mut Problems,
+) {
+    if let Some(endpoint) = endpoint.and_then(|given| problems.keep(parse_endpoint(&given))) {
+        if spec.control_plane_endpoint.is_none() {
+            spec.reach = Reach::Konnectivity;
+        }
+        spec.control_plane_endpoint = Some(endpoint);
+    }
+    let port = spec.control_plane_endpoint.as_ref().map_or(0, |endpoint| endpoint.port);
+    if let Some(listen) = listen.and_then(|given| problems.keep(parse_listen(&given, port))) {
+        spec.listen_address = Some(listen);
+    }
+    if let Some(reach) = reach.as_ref().and_then(|given| problems.keep(parse_reach(given))) {
+        spec.reach = reach;
+    }
+    let Some(endpoint) = &spec.control_plane_endpoint else { return };
+    if spec.listen_address.is_none() {
+        let rule = "needs a listenAddress (--listen): the API port is published on loopback alone, where no \
+                    other machine reaches it";
+        problems.push(Problem::new("controlPlaneEndpoint", endpoint, rule));
+    }
+    if spec.reach != Reach::Konnectivity {
+        let field = reach.map_or("reach", |given| given.field);
+        let rule = "machines behind a controlPlaneEndpoint can only be reached by konnectivity";
+        problems.push(Problem::new(field, spec.reach.as_str(), rule));
+    }
+}
+
+/// Finds out what a name stands for; addresses are known.
+///
+/// # Errors
+/// When the name has no address that pods can use.
+pub(super) async fn resolve(spec: &mut ClusterSpec) -> Result<(), EndpointError> {
+    let service = spec.networking.kubernetes_service();
+    let Some(endpoint) = &mut spec.control_plane_endpoint else { return Ok(()) };
+    if endpoint.addresses.is_empty() {
+        let found = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await;
+        let found = found.map_err(|source| EndpointError::Lookup { host: endpoint.host.clone(), source })?;
+        let mut addresses: Vec<_> = found.map(|address| address.ip().to_canonical()).collect();
+        // Resolvers like to change the order, which says nothing.
+        addresses.sort_unstable();
+        addresses.dedup();
+        endpoint.addresses = addresses;
+    }
+    if endpoint.addresses.iter().any(|address| address.is_ipv4() == service.is_ipv4()) {
+        return Ok(());
+    }
+    let family = if service.is_ipv4() { "IPv4" } else { "IPv6" };
+    Err(EndpointError::Family { host: endpoint.host.clone(), family })
+}
+
+fn parse_endpoint(given: &Given<String>) -> Result<Endpoint, Problem> {
+    let wrong = |rule: &str| Problem::new(given.field, format_args!("{:?}", given.value), rule);
+    let shape = || wrong("must be HOST:PORT, such as 203.0.113.7:6443 or api.example.org:6443");
+    let (host, port) = given.value.rsplit_once(':').ok_or_else(shape)?;
+    let port: u16 = port.parse().ok().filter(|port| *port > 0).ok_or_else(shape)?;
+    if port == AGENT_PORT {
+        return Err(wrong("this port is that of konnectivity's agents"));
+    }
+    let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let parsed = San::parse(bracketed.unwrap_or(host)).map_err(|_| shape())?;
+    match parsed {
+        San::Ip(address) if address.is_ipv6() != bracketed.is_some() => Err(shape()),
+        San::Ip(address) if address.is_loopback() => {
+            Err(wrong("is loopback, which each machine has of its own; name an address that others reach"))
+        }
+        San::Ip(address) => Ok(Endpoint { host: address.to_string(), port, addresses: vec![address] }),
+        San::Dns(name) if bracketed.is_some() || name.starts_with("*.") => Err(shape()),
+        San::Dns(host) => Ok(Endpoint { host, port, addresses: Vec::new() }),
+    }
+}
+
+fn parse_listen(given: &Given<String>, port: u16) -> Result<SocketAddr, Problem> {
+    let wrong = |rule: &str| Problem::new(given.field, format_args!("{:?}", given.value), rule);
+    let address = given.value.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port));
+    let address = address.or_else(|_| given.value.parse::<SocketAddr>());
+    let address =
+        address.map_err(|_| wrong("must be IP or IP:PORT of the engine's host, such as 203.0.113.7:6443"))?;
+    if address.port() == AGENT_PORT {
+        return Err(wrong("this port is that of konnectivity's agents"));
+    }
+    Ok(address)
+}
+
+fn parse_reach(given: &Given<String>) -> Result<Reach, Problem> {
+    let found = Reach::ALL.into_iter().find(|reach| reach.as_str() == given.value);
+    found.ok_or_else(|| {
+        let names = Reach::ALL.map(Reach::as_str).join(", ");
+        Problem::new(given.field, format_args!("{:?}", given.value), format_args!("must be one of {names}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    fn endpoint(value: &str) -> Result<Endpoint, Problem> {
+        parse_endpoint(&Given { field: "controlPlaneEndpoint", value: value.to_owned() })
+    }
+
+    #[test]
+    fn endpoints_are_hosts_with_a_port() {
+        for (text, host) in [
+            ("203.0.113.7:6443", "203.0.113.7"),
+            ("[2001:db8::7]:6443", "2001:db8::7"),
+            ("API.example.org:6443", "api.example.org"),
+        ] {
+            let parsed = endpoint(text).map(|endpoint| (endpoint.host, endpoint.port));
+            assert_eq!(parsed, Ok((host.to_owned(), 6443)), "{text}");
+        }
+        let bad = "203.0.113.7 203.0.113.7:0 203.0.113.7:x 2001:db8::7:6443 :6443 *.a.test:6443 0.0.0.0:6443 \
+                   127.0.0.1:6443 [::1]:6443 a.test:8132 [a.test]:6443 [203.0.113.7]:6443 https://a:6443";
+        for text in bad.split_whitespace() {
+            assert!(endpoint(text).is_err(), "{text} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_listen_address_takes_the_port_of_the_endpoint() {
+        let listen = |value: &str| {
+            let given = Given { field: "listenAddress", value: value.to_owned() };
+            parse_listen(&given, 7443).map(|at| at.to_string())
+        };
+        assert_eq!(listen("0.0.0.0"), Ok("0.0.0.0:7443".to_owned()));
+        assert_eq!(listen("10.0.0.1:6443"), Ok("10.0.0.1:6443".to_owned()));
+        assert_eq!(listen("::"), Ok("[::]:7443".to_owned()));
+        for bad in ["", "eth0", "10.0.0.1:", "10.0.0.1:8132", "host:1"] {
+            assert!(listen(bad).is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_does_not_resolve_is_refused() -> Check {
+        let token = hoist_phases::spec::BootstrapToken::parse("abcdef.1234567890123456")?;
+        let mut spec = crate::config::defaults(hoist_phases::spec::ClusterName::new("t")?, token);
+        for (text, wanted) in [
+            ("203.0.113.7:6443", Ok(vec!["203.0.113.7".parse()?])),
+            ("nobody.invalid:6443", Err("can't be resolved")),
+            ("[2001:db8::7]:6443", Err("has no IPv4 address")),
+        ] {
+            spec.control_plane_endpoint = endpoint(text).ok();
+            let result = resolve(&mut spec).await.map_err(|error| error.to_string());
+            let addresses = spec.control_plane_endpoint.take().map(|endpoint| endpoint.addresses);
+            match wanted {
+                Ok(wanted) => assert_eq!((result, addresses), (Ok(()), Some(wanted))),
+                Err(wanted) => assert!(result.as_ref().is_err_and(|e| e.contains(wanted)), "{result:?}"),
+            }
+        }
+        Ok(())
+    }
+}

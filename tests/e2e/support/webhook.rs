@@ -1,0 +1,180 @@
+//! An admission webhook and an aggregated API served by a pod: tests/fixtures/webhook.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bollard::query_parameters::{CreateImageOptionsBuilder, RemoveImageOptionsBuilder};
+use futures_util::TryStreamExt as _;
+use serde_json::{Value, json};
+
+use super::hoist::{Done, Hoist, wait};
+use super::{block, engine, until};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/webhook");
+
+/// The image is removed from the engine in the end.
+pub(crate) struct Webhook {
+    image: String,
+}
+
+impl Webhook {
+    /// Builds it, runs it on a node and registers it. Nothing here needs the API server to reach
+    /// pods.
+    pub(crate) fn start(hoist: &Hoist, node: &str) -> Self {
+        let webhook = Self { image: format!("localhost/hoist-e2e/webhook:{}", std::process::id()) };
+        let program = hoist.home().join("webhook");
+        let mut go = Command::new("go");
+        go.args(["build", "-trimpath", "-o"]).arg(&program).arg(".").current_dir(SOURCE);
+        let built = go.env("CGO_ENABLED", "0").env("GOWORK", "off").output().expect("Go is installed");
+        assert!(built.status.success(), "go build: {}", String::from_utf8_lossy(&built.stderr));
+        webhook.import(&program);
+        hoist.ok(&["node", "load", &webhook.image]);
+
+        let own = rcgen::generate_simple_self_signed(vec!["webhook.default.svc".to_owned()]);
+        let own = own.expect("a certificate");
+        let (cert, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+        hoist.apply(&webhook.pod(hoist, node, &cert, &key));
+        hoist.kubectl(&["wait", "--for=condition=Ready", "pod/webhook", "--timeout=120s"]);
+        let address = hoist.kubectl(&["get", "pod", "webhook", "-o", "jsonpath={.status.podIP}"]);
+        until("the Service has its endpoint", Duration::from_secs(30), || {
+            let slices = hoist.kubectl(&[
+                "get",
+                "endpointslices",
+                "-l",
+                "kubernetes.io/service-name=webhook",
+                "-o",
+                "jsonpath={.items[*].endpoints[?(@.conditions.ready)].addresses}",
+            ]);
+            if slices.contains(&address) { Ok(()) } else { Err(slices) }
+        });
+        hoist.apply(&registration(&cert));
+        webhook
+    }
+
+    /// A root file system with one file; the pod names the command.
+    fn import(&self, program: &Path) {
+        let mut archive = tar::Builder::new(Vec::new());
+        archive.append_path_with_name(program, "webhook").expect("the program was built");
+        let archive = archive.into_inner().expect("a tar archive in memory");
+        let (repository, tag) = self.image.rsplit_once(':').expect("a tag");
+        let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag).build();
+        let body = bollard::body_full(archive.into());
+        let importing = engine().docker().create_image(Some(options), Some(body), None);
+        block(importing.try_for_each(|_| async { Ok(()) })).expect("the engine imports an archive");
+    }
+
+    fn pod(&self, hoist: &Hoist, node: &str, cert: &str, key: &str) -> String {
+        let proxy =
+            hoist.get(&["configmap", "extension-apiserver-authentication", "--namespace", "kube-system"]);
+        let command = [
+            "/webhook",
+            "--cert=/tls/tls.crt",
+            "--key=/tls/tls.key",
+            "--proxy-ca=/front-proxy/requestheader-client-ca-file",
+        ];
+        let mount = |name: &str, path: &str| json!({ "name": name, "mountPath": path, "readOnly": true });
+        let items = [
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "webhook" },
+                "type": "kubernetes.io/tls", "stringData": { "tls.crt": cert, "tls.key": key },
+            }),
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "front-proxy" },
+                "data": proxy["data"],
+            }),
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": "webhook", "labels": { "app": "webhook" } },
+                "spec": {
+                    "nodeName": node,
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [{
+                        "name": "webhook", "image": self.image, "imagePullPolicy": "Never", "command": command,
+                        "readinessProbe": { "tcpSocket": { "port": 8443 }, "periodSeconds": 1 },
+                        "volumeMounts": [mount("tls", "/tls"), mount("front-proxy", "/front-proxy")],
+                    }],
+                    "volumes": [
+                        { "name": "tls", "secret": { "secretName": "webhook" } },
+                        { "name": "front-proxy", "configMap": { "name": "front-proxy" } },
+                    ],
+                },
+            }),
+            json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": { "name": "webhook" },
+                "spec": { "selector": { "app": "webhook" }, "ports": [{ "port": 443, "targetPort": 8443 }] },
+            }),
+        ];
+        json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        let options = RemoveImageOptionsBuilder::new().force(true).build();
+        let removed = block(engine().docker().remove_image(&self.image, Some(options), None));
+        if let Err(error) = removed {
+            super::tell(&format!("image {} is left: {error}", self.image));
+        }
+    }
+}
+
+/// The webhook judges ConfigMaps of one label alone, so that it stands in nobody else's way.
+fn registration(cert: &str) -> String {
+    let bundle = STANDARD.encode(cert);
+    let items = [
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": "webhook" },
+            "webhooks": [{
+                "name": "webhook.hoist.test",
+                "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {
+                    "caBundle": bundle,
+                    "service": { "namespace": "default", "name": "webhook", "path": "/validate" },
+                },
+                "objectSelector": { "matchExpressions": [{ "key": "hoist.test/deny", "operator": "Exists" }] },
+                "rules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+                    "operations": ["CREATE"],
+                }],
+            }],
+        }),
+        json!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": { "name": "v1.test.hoist.dev" },
+            "spec": {
+                "group": "test.hoist.dev", "version": "v1", "caBundle": bundle,
+                "groupPriorityMinimum": 1000, "versionPriority": 15,
+                "service": { "namespace": "default", "name": "webhook", "port": 443 },
+            },
+        }),
+    ];
+    json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
+}
+
+/// Creates a ConfigMap that the webhook has to judge; tells how long kubectl took.
+pub(crate) fn judged(hoist: &Hoist, name: &str, deny: bool) -> (Done, Duration) {
+    use std::io::Write as _;
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": name, "labels": { "hoist.test/deny": deny.to_string() } },
+    });
+    let begin = Instant::now();
+    let mut command = hoist.command(&["kubectl", "create", "--validate=false", "-f", "-"]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("kubectl can be started");
+    child.stdin.take().expect("a pipe").write_all(map.to_string().as_bytes()).expect("kubectl reads");
+    (wait(child), begin.elapsed())
+}
+
+/// The condition Available of the aggregated API.
+pub(crate) fn available(hoist: &Hoist) -> Value {
+    let service = hoist.get(&["apiservice", "v1.test.hoist.dev"]);
+    let conditions = service["status"]["conditions"].as_array();
+    let found = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == "Available"));
+    found.cloned().unwrap_or_default()
+}
