@@ -10,7 +10,8 @@ use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
 use crate::cli::{
-    Interrupted, LogsError, MachineError, NodeCommandError, NotWell, SessionError, UnknownImage, UpError,
+    ApplyCommandError, Interrupted, LogsError, MachineError, NodeCommandError, NotReady, NotWell,
+    SessionError, UnknownImage, UpError,
 };
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
@@ -43,7 +44,7 @@ pub const CODES: &[(Code, &str)] = &[
     (ENGINE, "no container engine answers, or it may not be used"),
     (IMAGES, "images are missing and could not be had"),
     (PHASE, "a phase of the bootstrap failed"),
-    (NOT_READY, "the cluster was not ready within the deadline"),
+    (NOT_READY, "the cluster, or what `hoist wait` was asked for, was not ready within the deadline"),
     (NO_CLUSTER, "there is no cluster of that name"),
     (CONFLICT, "a cluster of that name exists with other settings, or another hoist is working on it"),
     (NOT_WELL, "`hoist status` found something wrong with the cluster"),
@@ -77,6 +78,12 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     }
     if error.is::<NotWell>() {
         return Some(NOT_WELL);
+    }
+    if error.is::<NotReady>() {
+        return Some(NOT_READY);
+    }
+    if let Some(ApplyCommandError::Read { .. } | ApplyCommandError::Manifest(_)) = error.downcast_ref() {
+        return Some(USAGE);
     }
     if error.is::<ConnectError>() {
         return Some(ENGINE);

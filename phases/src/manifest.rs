@@ -132,6 +132,11 @@ impl Manifest {
         Ok(())
     }
 
+    /// All documents as they were written.
+    pub fn into_documents(self) -> impl Iterator<Item = Value> {
+        self.documents.into_iter().map(|(_, document)| document)
+    }
+
     /// All objects, marked as hoist's.
     ///
     /// # Errors
@@ -146,6 +151,22 @@ impl Manifest {
         };
         self.documents.iter().map(object).collect()
     }
+}
+
+/// Documents in the order they are best applied, each wave after the one before has been taken:
+/// what others live in; the rest; what could keep the rest from being taken while nothing
+/// answers for it yet.
+pub fn waves(documents: impl IntoIterator<Item = Value>) -> [Vec<Value>; 3] {
+    let mut waves = [const { Vec::new() }; 3];
+    for document in documents {
+        let wave = match document["kind"].as_str() {
+            Some("Namespace" | "CustomResourceDefinition") => 0,
+            Some("MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" | "APIService") => 2,
+            _ => 1,
+        };
+        waves[wave].push(document);
+    }
+    waves
 }
 
 /// A change that didn't find the field of this name.
@@ -266,6 +287,24 @@ mod tests {
         let wanted = "test.yaml: ConfigMap a: data[x] is not as expected";
         assert_eq!(shape.map_err(|e| e.to_string()), Err(wanted.to_owned()));
         Ok(())
+    }
+
+    #[test]
+    fn what_others_need_comes_first_and_what_stops_them_last() {
+        let kinds =
+            ["ValidatingWebhookConfiguration", "Deployment", "Foo", "Namespace", "CustomResourceDefinition"];
+        let documents = kinds.map(|kind| serde_json::json!({ "kind": kind }));
+        let waves = waves(documents).map(|wave| {
+            wave.iter()
+                .map(|document| document["kind"].as_str().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        });
+        let wanted = [
+            &["Namespace", "CustomResourceDefinition"][..],
+            &["Deployment", "Foo"],
+            &["ValidatingWebhookConfiguration"],
+        ];
+        assert_eq!(waves.each_ref().map(Vec::as_slice), wanted);
     }
 
     #[test]

@@ -19,6 +19,25 @@ pub struct ObjectRef {
     pub name: String,
 }
 
+impl ObjectRef {
+    /// The name of an object.
+    ///
+    /// # Errors
+    /// When `apiVersion`, `kind` or `metadata.name` are missing.
+    pub fn of(object: &Value) -> Result<Self, ObjectError> {
+        let text = |pointer, field| {
+            let found = object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            found.ok_or(ObjectError::Missing(field))
+        };
+        Ok(Self {
+            api_version: text("/apiVersion", "apiVersion")?,
+            kind: text("/kind", "kind")?,
+            namespace: text("/metadata/namespace", "namespace").ok(),
+            name: text("/metadata/name", "metadata.name")?,
+        })
+    }
+}
+
 impl std::fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.namespace {
@@ -51,16 +70,7 @@ impl Object {
     /// When `apiVersion`, `kind` or `metadata.name` are missing.
     pub fn new(object: &impl Serialize) -> Result<Self, ObjectError> {
         let mut value = serde_json::to_value(object).map_err(ObjectError::Serialize)?;
-        let text = |value: &Value, pointer, field| {
-            let found = value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-            found.ok_or(ObjectError::Missing(field))
-        };
-        let reference = ObjectRef {
-            api_version: text(&value, "/apiVersion", "apiVersion")?,
-            kind: text(&value, "/kind", "kind")?,
-            namespace: text(&value, "/metadata/namespace", "namespace").ok(),
-            name: text(&value, "/metadata/name", "metadata.name")?,
-        };
+        let reference = ObjectRef::of(&value)?;
         if let Some(fields) = value.as_object_mut() {
             // Typed objects carry an empty status; it isn't part of what is asked for.
             fields.remove("status");

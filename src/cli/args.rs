@@ -49,6 +49,10 @@ pub enum Command {
     List(OutputArgs),
     /// Tell how a cluster's components and nodes are; exit code 9 when not all is well
     Status(OutputArgs),
+    /// Apply manifests; what they refer to may appear meanwhile
+    Apply(ApplyArgs),
+    /// Return when Deployments are ready or a level is reached; exit code 6 when not in time
+    Wait(WaitArgs),
     /// Print the kubeconfig, write it to a file, or merge it into the user's
     Kubeconfig(KubeconfigArgs),
     /// Work with the phases of a bootstrap
@@ -222,6 +226,37 @@ pub struct KubeconfigArgs {
 pub enum PhaseCommand {
     /// List the phases in an order they can run in
     List(OutputArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ApplyArgs {
+    /// Manifests; `-` reads stdin
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Put into Deployments what they don't state: replicas preferably on different nodes, and
+    /// what the cluster's placement policy says
+    #[arg(long)]
+    pub spread: bool,
+    /// How long an object may wait for what it depends on, such as its namespace or kind
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    pub timeout: String,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct WaitArgs {
+    /// `deployment/NAME` (all replicas are of the newest revision and ready),
+    /// `deployment/NAME=min-ready:N` (at least N are ready), or `level=LEVEL` as of `up --wait`
+    /// (repeatable)
+    #[arg(long = "for", required = true, value_name = "WHAT")]
+    pub awaited: Vec<String>,
+    /// Namespace of the Deployments
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Time for all of them together
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    pub timeout: String,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and which function answers it. What a cluster should be
 //! is decided in [`crate::config`] and `hoist_phases`; here commands are only put together.
 
+mod apply;
 pub mod args;
 mod cleanup;
 mod docs;
@@ -18,6 +19,7 @@ mod signals;
 mod status;
 mod up;
 mod version;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,7 @@ use crate::report::OutputError;
 use crate::{exit, report};
 use args::{Cli, Command, Global, PhaseCommand};
 
+pub use apply::ApplyCommandError;
 pub use docs::pages as reference_pages;
 use images::ImagesCommand;
 pub use images::UnknownImage;
@@ -38,6 +41,7 @@ pub use session::SessionError;
 pub use signals::Interrupted;
 pub use status::NotWell;
 pub use up::UpError;
+pub use wait::NotReady;
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -75,6 +79,8 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::List(output) => list::run(output.output).await,
         Command::Status(output) => status::run(&global, output.output).await,
+        Command::Apply(args) => apply::run(&global, &args).await,
+        Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
         Command::Phase(PhaseCommand::List(output)) => phase::list(output.output),
         Command::Logs(args) => logs::run(&global, args).await,

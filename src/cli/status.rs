@@ -62,7 +62,10 @@ fn text(status: &Status) -> String {
     for problem in &status.problems {
         text += &format!("\nproblem: {problem}");
     }
-    if !status.problems.is_empty() {
+    for note in &status.notes {
+        text += &format!("\nnote: {note}");
+    }
+    if !status.problems.is_empty() || !status.notes.is_empty() {
         text.push('\n');
     }
     text

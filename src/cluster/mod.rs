@@ -5,4 +5,5 @@
 pub mod down;
 pub mod kube;
 pub mod ready;
+pub mod rollout;
 pub mod status;

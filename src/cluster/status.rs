@@ -5,7 +5,7 @@
 use std::fmt;
 
 use hoist_phases::phases::containers::is_stranded;
-use hoist_phases::phases::machines;
+use hoist_phases::phases::{machines, placement};
 use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
 use hoist_phases::spec::{ClusterSpec, Component};
@@ -56,6 +56,9 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// What is wrong, one a line.
     pub problems: Vec<String>,
+    /// What is as asked for only in part, by what this Kubernetes can do; nothing is wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// One component's container.
@@ -162,7 +165,8 @@ pub async fn status(
         // That all components are missing is no news then.
         (components, problems) = (Vec::new(), Vec::new());
     }
-    Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, problems })
+    let notes = spec.and_then(placement::limitation).into_iter().collect();
+    Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, problems, notes })
 }
 
 fn causes(error: &KubeError) -> String {

@@ -49,7 +49,7 @@ impl Problems {
 pub struct Invalid(Vec<Problem>);
 
 impl Invalid {
-    pub(super) fn one(problem: Problem) -> Self {
+    pub(crate) fn one(problem: Problem) -> Self {
         Self(vec![problem])
     }
 

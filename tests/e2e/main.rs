@@ -19,6 +19,7 @@ mod kubeadm_parity;
 mod lifecycle;
 mod network;
 mod parallel;
+mod placement_policy;
 mod reach;
 mod remote_engine;
 mod runtime;

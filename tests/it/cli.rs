@@ -107,6 +107,10 @@ fn wrong_settings_start_nothing() {
         (&["up", "--config", "no-such-file.yaml"], "no-such-file.yaml"),
         (&["images", "list", "--kubernetes", "1.2"], "1.2"),
         (&["down", "Not_A_Name"], "Not_A_Name"),
+        (&["wait", "--for", "pod/a"], "deployment/NAME"),
+        (&["wait", "--for", "deployment/a", "--timeout", "soon"], "--timeout"),
+        (&["apply", "no-such-file.yaml"], "no-such-file.yaml"),
+        (&["apply", "-"], "holds no object"),
     ] {
         let ran = home.run(args);
         assert_eq!(ran.code, exit::USAGE.0, "{args:?}: {}", ran.stderr);
@@ -129,7 +133,13 @@ fn an_absent_engine_has_a_code_and_a_hint() {
 #[test]
 fn an_unknown_cluster_has_a_code() {
     let home = Home::new();
-    for args in [&["kubeconfig"][..], &["kubectl", "get", "nodes"], &["join-command"], &["node", "add"]] {
+    for args in [
+        &["kubeconfig"][..],
+        &["kubectl", "get", "nodes"],
+        &["join-command"],
+        &["node", "add"],
+        &["wait", "--for", "deployment/a"],
+    ] {
         let ran = home.run(args);
         assert_eq!(ran.code, exit::NO_CLUSTER.0, "{args:?}: {}", ran.stderr);
     }

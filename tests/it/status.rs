@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use hoist::cluster::status::{Overall, Status, status};
 use hoist_phases::object::{Object, ObjectRef};
 use hoist_phases::ports::{Applied, Eviction, KubeApi, KubeError, Network, PublishedPort, Status as Run};
-use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, Component, Reach};
+use hoist_phases::spec::{
+    BootstrapToken, ClusterName, ClusterSpec, Component, KubernetesVersion, PlacementPolicy, Reach,
+};
 use serde_json::{Value, json};
 
 use crate::support::fake_runtime::FakeRuntime;
@@ -121,6 +123,22 @@ async fn what_this_cluster_alone_has_is_missed() {
     let spec = ClusterSpec { reach: Reach::Konnectivity, ..spec() };
     let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
     assert_eq!(status.problems, ["konnectivity-server is missing"]);
+}
+
+#[tokio::test]
+async fn a_policy_that_the_server_is_too_old_for_is_noted_and_nothing_is_wrong() {
+    let (engine, api) = healthy().await;
+    let mut spec = spec();
+    spec.kubernetes = KubernetesVersion::parse("v1.35.4").unwrap();
+    let namespaces = vec!["kubevirt".to_owned()];
+    spec.placement.policy = Some(PlacementPolicy { namespaces, ..PlacementPolicy::default() });
+    let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
+    assert_eq!(status.overall, Overall::Running);
+    assert!(
+        status.notes[0].contains("v1.35.4") && status.notes[0].contains("kubevirt"),
+        "{:?}",
+        status.notes
+    );
 }
 
 #[tokio::test]

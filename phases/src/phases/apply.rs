@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::object::{Object, ObjectRef};
+use crate::object::{Object, ObjectError, ObjectRef};
 use crate::phases::{Context, placement};
 use crate::ports::{Applied, KubeApi, KubeError};
 
@@ -27,6 +27,8 @@ pub enum ApplyError {
         #[source]
         source: KubeError,
     },
+    #[error(transparent)]
+    NoObject(#[from] ObjectError),
     #[error("{object} could not be applied within {} s", .waited.as_secs())]
     Deadline {
         object: ObjectRef,
@@ -84,13 +86,29 @@ pub async fn apply(api: &dyn KubeApi, objects: &[Object], deadline: Duration) ->
 }
 
 async fn apply_one(api: &dyn KubeApi, object: &Object, deadline: Duration) -> Result<Applied, ApplyError> {
+    persist(object.reference(), deadline, || api.apply(object)).await
+}
+
+/// Tries a request for an object again while it may succeed a moment later, until `deadline` has passed.
+///
+/// # Errors
+/// When the server refuses for good or time has run out, with its last word.
+pub async fn persist<F, Fut>(
+    object: &ObjectRef,
+    deadline: Duration,
+    mut attempt: F,
+) -> Result<Applied, ApplyError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<Applied, KubeError>>,
+{
     let begin = Instant::now();
     loop {
-        let source = match api.apply(object).await {
+        let source = match attempt().await {
             Ok(applied) => return Ok(applied),
             Err(error) => error,
         };
-        let object = object.reference().clone();
+        let object = object.clone();
         if !may_succeed_later(&source) {
             return Err(ApplyError::Refused { object, source });
         }

@@ -22,7 +22,7 @@ const UPDATE_TRIES: u32 = 5;
 ///
 /// Connections are kept and reused; as many as there are requests under way are opened (HTTP/1.1).
 pub struct Api {
-    client: kube::Client,
+    pub(super) client: kube::Client,
     /// Kinds that the server was asked about.
     discovered: Mutex<BTreeMap<(String, String), Resource>>,
 }
@@ -38,7 +38,7 @@ impl Api {
         Self { client, discovered: Mutex::default() }
     }
 
-    async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, KubeError> {
+    pub(super) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, KubeError> {
         if let Some(resource) = built_in(api_version, kind) {
             return Ok(resource);
         }
@@ -65,7 +65,7 @@ impl Api {
         Ok(self.resource(&object.api_version, &object.kind).await?.object(object))
     }
 
-    async fn get_at(&self, subject: Subject<'_>, path: &str) -> Result<Option<Value>, KubeError> {
+    pub(super) async fn get_at(&self, subject: Subject<'_>, path: &str) -> Result<Option<Value>, KubeError> {
         let answer = subject.send(&self.client, Method::GET, path, None).await?;
         if answer.0 == 404 {
             return Ok(None);

@@ -9,6 +9,8 @@ mod api;
 mod contained;
 mod request;
 mod resource;
+mod server_side;
+mod watch;
 
 use std::sync::Arc;
 

@@ -15,6 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_MESSAGE: usize = 300;
 
 pub(super) const JSON: &str = "application/json";
+/// JSON is YAML too.
+pub(super) const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// What is asked and of what, for errors.
