@@ -133,12 +133,22 @@ pub struct UpArgs {
     /// Pod network: `kube-router`, `none`, a manifest file, or URL#sha256=HEX [default: kube-router]
     #[arg(long, value_name = "CNI")]
     pub cni: Option<String>,
-    /// Addresses of pods [default: 10.244.0.0/16]
-    #[arg(long, value_name = "CIDR")]
+    /// Address families: `ipv4`, `ipv6` or `dual`, with default ranges of pods and services for each
+    /// [default: ipv4]
+    #[arg(long, value_name = "FAMILY")]
+    pub ip_family: Option<String>,
+    /// Addresses of pods: a range, or one of each family [default: 10.244.0.0/16; fd10:244::/56]
+    #[arg(long, value_name = "CIDR[,CIDR]")]
     pub pod_subnet: Option<String>,
-    /// Addresses of services [default: 10.96.0.0/12]
-    #[arg(long, value_name = "CIDR")]
+    /// Addresses of services: a range, or one of each family [default: 10.96.0.0/12; fd10:96::/112]
+    #[arg(long, value_name = "CIDR[,CIDR]")]
     pub service_subnet: Option<String>,
+    /// Prefix length of each node's range of pod addresses [default: 24]
+    #[arg(long, value_name = "BITS")]
+    pub node_mask_size_ipv4: Option<u8>,
+    /// The same of IPv6 [default: 64]
+    #[arg(long, value_name = "BITS")]
+    pub node_mask_size_ipv6: Option<u8>,
     /// DNS domain of services [default: cluster.local]
     #[arg(long, value_name = "DOMAIN")]
     pub dns_domain: Option<String>,

@@ -88,9 +88,9 @@ pub(super) fn nodes(status: &Status) -> String {
             ready.to_owned(),
             node.container.clone().unwrap_or_else(|| "-".to_owned()),
             node.version.clone().unwrap_or_default(),
-            node.address.clone().unwrap_or_default(),
+            node.addresses.join(","),
             node.joined.clone().unwrap_or_default(),
         ]
     });
-    report::table(["NODE", "KIND", "READY", "CONTAINER", "VERSION", "ADDRESS", "JOINED"], rows)
+    report::table(["NODE", "KIND", "READY", "CONTAINER", "VERSION", "ADDRESSES", "JOINED"], rows)
 }

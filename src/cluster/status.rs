@@ -98,8 +98,9 @@ pub struct NodeStatus {
     /// The kubelet's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
+    /// On the cluster's network, the one of the primary family first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// When it joined, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joined: Option<String>,
@@ -236,7 +237,8 @@ fn merge(nodes: &mut Vec<NodeStatus>, found: &[Value], problems: &mut Vec<String
         let name = text("/metadata/name").unwrap_or_default();
         let unready = not_ready(node);
         let addresses = node["status"]["addresses"].as_array();
-        let internal = addresses.into_iter().flatten().find(|a| a["type"] == "InternalIP");
+        let internal = addresses.into_iter().flatten().filter(|a| a["type"] == "InternalIP");
+        let internal = internal.filter_map(|a| a["address"].as_str()).map(str::to_owned);
         let known = nodes.iter().position(|known| known.name == name).unwrap_or_else(|| {
             nodes.push(NodeStatus {
                 name: name.clone(),
@@ -248,7 +250,7 @@ fn merge(nodes: &mut Vec<NodeStatus>, found: &[Value], problems: &mut Vec<String
         nodes[known] = NodeStatus {
             ready: Some(unready.is_none()),
             version: text("/status/nodeInfo/kubeletVersion"),
-            address: internal.and_then(|a| a["address"].as_str()).map(str::to_owned),
+            addresses: internal.collect(),
             joined: text("/metadata/creationTimestamp"),
             ..nodes[known].clone()
         };

@@ -18,6 +18,13 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
     for problem in spec.networking.problems(&[]) {
         problems.push(problem);
     }
+    let (nodes, ranges) = (spec.nodes.len(), spec.networking.node_ranges());
+    if u64::try_from(nodes).is_ok_and(|nodes| nodes > ranges) {
+        let rule = format!(
+            "the pod subnet holds the ranges of {ranges}; choose a wider networking.podSubnet, or larger node masks"
+        );
+        problems.push(Problem::new("nodes", nodes, rule));
+    }
     for san in &spec.extra_sans {
         problems.keep(San::parse(san));
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use hoist_phases::phases::konnectivity::AGENT_PORT;
-use hoist_phases::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
-use hoist_phases::spec::{Component, ComponentSpec};
+use hoist_phases::spec::networking::API_PORT;
+use hoist_phases::spec::{ClusterSpec, Component, ComponentSpec};
 
 use super::file::ComponentFile;
 use super::problem::{Problem, Problems};
@@ -17,10 +17,12 @@ const MIN_MEMORY: u64 = 16 << 20;
 
 /// Puts what the file says about components into their specifications.
 pub(super) fn apply(
-    specs: &mut Vec<ComponentSpec>,
+    cluster: &mut ClusterSpec,
     files: BTreeMap<String, ComponentFile>,
     problems: &mut Problems,
 ) {
+    let control_plane = cluster.networking.control_plane();
+    let specs = &mut cluster.components;
     for (name, ComponentFile { extra_args, memory, cpus }) in files {
         let Some(component) = Component::ALL.into_iter().find(|component| component.name() == name) else {
             let names = Component::ALL.map(Component::name).join(", ");
@@ -51,7 +53,7 @@ pub(super) fn apply(
                 spec.cpu_millis = millis;
             }
         }
-        problems_of_args(component, &extra_args, problems);
+        problems_of_args(component, &extra_args, control_plane, problems);
         spec.extra_args = extra_args;
         specs.retain(|other| other.component != component);
         specs.push(spec);
@@ -66,7 +68,12 @@ fn listens_on(urls: &str, wanted: &str) -> bool {
     urls.split(',').any(|url| url.trim().trim_end_matches('/') == wanted)
 }
 
-fn problems_of_args(component: Component, args: &BTreeMap<String, String>, problems: &mut Problems) {
+fn problems_of_args(
+    component: Component,
+    args: &BTreeMap<String, String>,
+    control_plane: IpAddr,
+    problems: &mut Problems,
+) {
     let mut refuse = |flag: &str, value: &str, rule: &str| {
         problems.push(Problem::new(
             &format!("components.{component}.extraArgs.{flag}"),
@@ -87,12 +94,8 @@ fn problems_of_args(component: Component, args: &BTreeMap<String, String>, probl
             (Component::ApiServer, "secure-port") if value.parse() != Ok(API_PORT) => {
                 refuse(flag, value, &format!("nodes, components and the published port dial {API_PORT}"))
             }
-            (Component::ApiServer, "advertise-address") if value.parse() != Ok(CONTROL_PLANE_ADDRESS) => {
-                refuse(
-                    flag,
-                    value,
-                    &format!("nodes and pods reach the API server at {CONTROL_PLANE_ADDRESS} alone"),
-                )
+            (Component::ApiServer, "advertise-address") if value.parse() != Ok(control_plane) => {
+                refuse(flag, value, &format!("nodes and pods reach the API server at {control_plane} alone"))
             }
             (Component::ApiServer, "bind-address")
                 if !value.parse().is_ok_and(|address: IpAddr| address.is_unspecified()) =>
@@ -136,11 +139,14 @@ fn problems_of_args(component: Component, args: &BTreeMap<String, String>, probl
 
 #[cfg(test)]
 mod tests {
+    use hoist_phases::spec::Family;
+
     use super::*;
 
     fn refused(component: Component, flag: &str, value: &str) -> String {
         let mut problems = Problems::default();
-        problems_of_args(component, &BTreeMap::from([(flag.to_owned(), value.to_owned())]), &mut problems);
+        let args = BTreeMap::from([(flag.to_owned(), value.to_owned())]);
+        problems_of_args(component, &args, Family::Ipv4.control_plane(), &mut problems);
         problems.into_result().err().map(|invalid| invalid.to_string()).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, NodeSpec};
+use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeSpec};
 
 /// A setting of the running cluster that `up` was asked to change and can't.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,12 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     let (before, after) = (&present.networking, networking);
     compare("networking.podSubnet", before.pod_subnet.to_string(), after.pod_subnet.to_string());
     compare("networking.serviceSubnet", before.service_subnet.to_string(), after.service_subnet.to_string());
+    for (field, family) in
+        [("networking.nodeMaskSizeIpv4", Family::Ipv4), ("networking.nodeMaskSizeIpv6", Family::Ipv6)]
+    {
+        let size = |networking: &Networking| networking.node_mask_size(family).to_string();
+        compare(field, size(before), size(after));
+    }
     compare("networking.dnsDomain", before.dns_domain.clone(), after.dns_domain.clone());
     let named =
         |endpoint: &Option<Endpoint>| endpoint.as_ref().map_or("none".to_owned(), Endpoint::to_string);

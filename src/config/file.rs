@@ -59,8 +59,13 @@ pub struct ClusterFile {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetworkingFile {
+    /// `ipv4`, `ipv6` or `dual`: default ranges of these families.
+    pub ip_family: Option<String>,
+    /// One range, or one of each family with a comma between.
     pub pod_subnet: Option<String>,
     pub service_subnet: Option<String>,
+    pub node_mask_size_ipv4: Option<u8>,
+    pub node_mask_size_ipv6: Option<u8>,
     pub dns_domain: Option<String>,
 }
 

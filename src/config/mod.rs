@@ -9,6 +9,7 @@ mod conflict;
 mod endpoint;
 mod fetch;
 mod file;
+mod networking;
 mod nodes;
 mod placement;
 mod problem;

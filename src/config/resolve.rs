@@ -8,13 +8,13 @@ use hoist_phases::spec::{
     BootstrapToken, ClusterName, ClusterSpec, Cni, Component, EtcdSpec, KubeProxyMode, KubernetesVersion,
     Reach, TokenTtl,
 };
-use ipnet::Ipv4Net;
 
 use super::Settings;
-use super::file::{ClusterFile, EtcdFile, KubeProxyFile, NetworkingFile, PlacementFile};
+use super::file::{ClusterFile, EtcdFile, KubeProxyFile, PlacementFile};
+use super::networking::NetworkingInput;
 use super::nodes::{NodeFlags, SizeFlags};
 use super::problem::{Invalid, Problem, Problems};
-use super::{check, components, endpoint, nodes, placement, units, wait};
+use super::{check, components, endpoint, networking, nodes, placement, units, wait};
 use crate::cli::args::{Global, NodeSizeArgs, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
@@ -63,8 +63,11 @@ pub fn settings(
         size: NodeSizeArgs { cpus, memory, disk },
         kubernetes: kubernetes_flag,
         cni: _,
+        ip_family,
         pod_subnet,
         service_subnet,
+        node_mask_size_ipv4,
+        node_mask_size_ipv6,
         dns_domain,
         token: token_flag,
         token_ttl: token_ttl_flag,
@@ -88,7 +91,7 @@ pub fn settings(
         kind: _,
         name: _,
         kubernetes,
-        networking,
+        networking: network_file,
         control_plane_endpoint,
         listen_address,
         extra_sans,
@@ -108,7 +111,19 @@ pub fn settings(
         retain,
         progress,
     } = file.unwrap_or_default();
-    let NetworkingFile { pod_subnet: pods, service_subnet: services, dns_domain: domain } = networking;
+    let network = NetworkingInput {
+        ip_family: pick(ip_family, "--ip-family", network_file.ip_family, "networking.ipFamily"),
+        pods: pick(pod_subnet, "--pod-subnet", network_file.pod_subnet, "networking.podSubnet"),
+        services: pick(
+            service_subnet,
+            "--service-subnet",
+            network_file.service_subnet,
+            "networking.serviceSubnet",
+        ),
+        node_mask_size_ipv4: node_mask_size_ipv4.or(network_file.node_mask_size_ipv4),
+        node_mask_size_ipv6: node_mask_size_ipv6.or(network_file.node_mask_size_ipv6),
+        dns_domain: dns_domain.or(network_file.dns_domain),
+    };
 
     let node_flags = NodeFlags { count, kind, size: SizeFlags { cpus, memory, disk } };
 
@@ -118,15 +133,7 @@ pub fn settings(
     if let Some(given) = pick(kubernetes_flag, "--kubernetes", kubernetes, "kubernetes") {
         set(&mut spec.kubernetes, problems.keep(KubernetesVersion::parse(&given.value)));
     }
-    if let Some(given) = pick(pod_subnet, "--pod-subnet", pods, "networking.podSubnet") {
-        set(&mut spec.networking.pod_subnet, problems.keep(subnet(&given)));
-    }
-    if let Some(given) = pick(service_subnet, "--service-subnet", services, "networking.serviceSubnet") {
-        set(&mut spec.networking.service_subnet, problems.keep(subnet(&given)));
-    }
-    if let Some(given) = pick(dns_domain, "--dns-domain", domain, "networking.dnsDomain") {
-        spec.networking.dns_domain = given.value;
-    }
+    networking::apply(&mut spec.networking, network, &mut problems);
     if let Some(given) = pick(token_flag, "--token", token, "token") {
         set(&mut spec.token, problems.keep(BootstrapToken::parse(&given.value)));
     }
@@ -149,7 +156,7 @@ pub fn settings(
     let reach = pick(reach_flag, "--reach", reach, "reach");
     endpoint::apply(&mut spec, endpoint, listen, reach, &mut problems);
     set(&mut spec.cni, cni);
-    components::apply(&mut spec.components, components, &mut problems);
+    components::apply(&mut spec, components, &mut problems);
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
         spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
     }
@@ -216,16 +223,6 @@ pub(super) fn converted<T>(
     read: impl Fn(&str) -> Result<T, &'static str>,
 ) -> Result<T, Problem> {
     read(&given.value).map_err(|rule| Problem::new(given.field, format_args!("{:?}", given.value), rule))
-}
-
-fn subnet(given: &Given<String>) -> Result<Ipv4Net, Problem> {
-    let wrong = |rule| Problem::new(given.field, format_args!("{:?}", given.value), rule);
-    let net: Ipv4Net =
-        given.value.parse().map_err(|_| wrong("must be an IPv4 range such as 10.244.0.0/16".to_owned()))?;
-    if net != net.trunc() {
-        return Err(wrong(format!("has host bits set; the range is {}", net.trunc())));
-    }
-    Ok(net)
 }
 
 fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {

@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 use hoist_phases::ports::{EngineInfo, RuntimeError};
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 
 use super::Engine;
 use super::trouble::status;
@@ -48,11 +48,11 @@ impl Engine {
         })
     }
 
-    /// The engine's IPv4 networks by name; one with several subnets appears several times.
+    /// The engine's networks by name; one with several subnets appears several times.
     ///
     /// # Errors
     /// When the engine doesn't answer.
-    pub async fn networks(&self) -> Result<Vec<(String, Ipv4Net)>, RuntimeError> {
+    pub async fn networks(&self) -> Result<Vec<(String, IpNet)>, RuntimeError> {
         let networks = self.docker.list_networks(None).await;
         let networks = networks.map_err(|e| self.failed("list", "the engine's networks", e))?;
         let mut subnets = Vec::new();

@@ -3,6 +3,7 @@
 //! differ: a difference it doesn't name fails the test, and so does a row that is no difference.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use hoist_phases::phases::containers::component_name;
 use hoist_phases::ports::{
     ContainerSpec, FileEntry, KubeApi, KubeConnect, Mount, MountKind, Network, Runtime, label,
 };
-use hoist_phases::spec::{ClusterName, Component};
+use hoist_phases::spec::networking::API_PORT;
+use hoist_phases::spec::{ClusterName, Component, Family};
 use serde_json::{Value, json};
 
 use crate::support::{Hoist, block, engine};
@@ -39,16 +41,39 @@ const KINDS: [(&str, &str); 12] = [
 
 type Objects = BTreeMap<String, (ObjectRef, Value)>;
 
+/// What a cluster's addresses are.
+struct Addresses {
+    control_plane: IpAddr,
+    pods: &'static str,
+    services: &'static str,
+}
+
 #[test]
 fn objects_are_kubeadms_but_for_what_is_documented() {
-    let hoist = Hoist::new("parity");
-    hoist.ok(&["up", "--nodes", "0", "--wait", "api", "--token", TOKEN]);
-    let differences = block(compare(&hoist.name, &hoist.state(), engine()));
+    let (pods, services) = ("10.244.0.0/16", "10.96.0.0/12");
+    objects_are_kubeadms("ipv4", Addresses { control_plane: Family::Ipv4.control_plane(), pods, services });
+}
+
+#[test]
+fn objects_of_an_ipv6_cluster_are_kubeadms_too() {
+    let (pods, services) = ("fd10:244::/56", "fd10:96::/112");
+    objects_are_kubeadms("ipv6", Addresses { control_plane: Family::Ipv6.control_plane(), pods, services });
+}
+
+fn objects_are_kubeadms(family: &str, addresses: Addresses) {
+    let hoist = Hoist::new(&format!("parity-{family}"));
+    hoist.ok(&["up", "--nodes", "0", "--wait", "api", "--token", TOKEN, "--ip-family", family]);
+    let differences = block(compare(&hoist.name, &hoist.state(), engine(), &addresses));
     hoist.ok(&["down"]);
     assert_documented(&differences);
 }
 
-async fn compare(name: &str, state: &Path, engine: &Engine) -> BTreeSet<(String, String)> {
+async fn compare(
+    name: &str,
+    state: &Path,
+    engine: &Engine,
+    addresses: &Addresses,
+) -> BTreeSet<(String, String)> {
     let kubeconfig = std::fs::read_to_string(state.join("kubeconfig-super-admin")).unwrap();
     let api = Connector.connect(&kubeconfig).await.unwrap();
 
@@ -57,7 +82,7 @@ async fn compare(name: &str, state: &Path, engine: &Engine) -> BTreeSet<(String,
     for (reference, _) in ours.values() {
         api.delete(reference).await.unwrap();
     }
-    run_kubeadm(engine, name, &kubeconfig).await;
+    run_kubeadm(engine, name, &kubeconfig, addresses).await;
     // A ServiceAccount has no field of its own that could be said to be managed.
     let written_by_kubeadm = |reference: &ObjectRef, object: &Value| {
         let fields = object["metadata"]["managedFields"].as_array();
@@ -90,7 +115,7 @@ async fn objects(api: &Arc<dyn KubeApi>, wanted: impl Fn(&ObjectRef, &Value) -> 
 }
 
 /// The real kubeadm of the node image, in the cluster's own network namespace.
-async fn run_kubeadm(engine: &Engine, cluster: &str, kubeconfig: &str) {
+async fn run_kubeadm(engine: &Engine, cluster: &str, kubeconfig: &str, addresses: &Addresses) {
     let owner = component_name(&ClusterName::new(cluster).unwrap(), Component::Owner);
     let mut spec =
         ContainerSpec::new(format!("hoist-{cluster}-kubeadm"), NODE_IMAGE, Network::Container(owner));
@@ -98,8 +123,9 @@ async fn run_kubeadm(engine: &Engine, cluster: &str, kubeconfig: &str) {
     spec.labels.insert(label::CLUSTER.to_owned(), cluster.to_owned());
     spec.mounts.push(Mount { target: "/work".to_owned(), kind: MountKind::Anonymous });
     let mut kubeconfig: Value = serde_saphyr::from_str(kubeconfig).unwrap();
-    kubeconfig["clusters"][0]["cluster"]["server"] = json!("https://192.168.66.2:6443");
-    for (path, text) in [("config", kubeadm_config()), ("kubeconfig", kubeconfig.to_string())] {
+    kubeconfig["clusters"][0]["cluster"]["server"] =
+        json!(format!("https://{}", SocketAddr::new(addresses.control_plane, API_PORT)));
+    for (path, text) in [("config", kubeadm_config(addresses)), ("kubeconfig", kubeconfig.to_string())] {
         spec.files.push(FileEntry { path: format!("/work/{path}"), mode: 0o600, content: text.into_bytes() });
     }
     engine.create(&spec).await.unwrap();
@@ -113,13 +139,13 @@ async fn run_kubeadm(engine: &Engine, cluster: &str, kubeconfig: &str) {
     engine.remove(&spec.name).await.unwrap();
 }
 
-/// The settings of a default hoist cluster in kubeadm's words.
-fn kubeadm_config() -> String {
+/// The settings of a hoist cluster that is default but for its addresses, in kubeadm's words.
+fn kubeadm_config(Addresses { control_plane, pods, services }: &Addresses) -> String {
     let documents = [
         json!({
             "apiVersion": "kubeadm.k8s.io/v1beta4",
             "kind": "InitConfiguration",
-            "localAPIEndpoint": { "advertiseAddress": "192.168.66.2", "bindPort": 6443 },
+            "localAPIEndpoint": { "advertiseAddress": control_plane, "bindPort": API_PORT },
             "nodeRegistration": { "name": "cp", "criSocket": "unix:///run/containerd/containerd.sock" },
             "bootstrapTokens": [{ "token": TOKEN, "ttl": "24h" }],
         }),
@@ -128,7 +154,7 @@ fn kubeadm_config() -> String {
             "kind": "ClusterConfiguration",
             "kubernetesVersion": "v1.36.3",
             "encryptionAlgorithm": "ECDSA-P256",
-            "networking": { "podSubnet": "10.244.0.0/16", "serviceSubnet": "10.96.0.0/12" },
+            "networking": { "podSubnet": pods, "serviceSubnet": services },
         }),
         json!({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

@@ -13,6 +13,7 @@ mod bad_input;
 mod choices;
 mod containment;
 mod external;
+mod families;
 mod interrupted;
 mod joins;
 mod kubeadm_parity;

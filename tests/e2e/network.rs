@@ -109,7 +109,10 @@ fn coredns_is_two_and_asks_the_namespace() {
     assert_eq!((healthy, allowed), (&2.into(), &1.into()));
     let config = hoist.get(&["configmap", "coredns", "--namespace", "kube-system"]);
     let corefile = config["data"]["Corefile"].as_str().unwrap_or_default();
-    assert!(corefile.contains("forward . 192.168.66.2"), "{corefile}");
+    assert!(corefile.contains("forward . {$NAMESPACE_DNS}"), "{corefile}");
+    let pod = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let upstream = serde_json::json!({ "name": "NAMESPACE_DNS", "value": "192.168.66.2" });
+    assert!(pod["env"].as_array().is_some_and(|env| env.contains(&upstream)), "{pod}");
     assert!(!corefile.contains("resolv.conf"), "{corefile}");
 }
 

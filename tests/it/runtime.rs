@@ -138,7 +138,8 @@ async fn the_engine_is_described_and_its_version_agreed_on() {
         ("docker", "20.10.24", "1.41")
     );
     assert_eq!((info.cpus, info.memory_bytes), (4, 8 << 30));
-    assert_eq!(info.networks, [("bridge".to_owned(), "172.17.0.0/16".parse().unwrap())]);
+    let bridge = |net: &str| ("bridge".to_owned(), net.parse().unwrap());
+    assert_eq!(info.networks, [bridge("172.17.0.0/16"), bridge("fd00::/64")]);
 
     // A newer engine is spoken to in the version the client knows.
     fake.answer("GET /version", 200, json!({"ApiVersion": "1.99"}));

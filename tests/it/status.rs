@@ -112,7 +112,7 @@ async fn a_healthy_cluster_runs() {
         json["nodes"],
         json!([{
             "name": "node01", "container": "running", "ready": true, "version": "v1.36.3",
-            "address": "192.168.66.101", "joined": "2026-01-01T00:00:09Z",
+            "addresses": ["192.168.66.101"], "joined": "2026-01-01T00:00:09Z",
         }])
     );
 }

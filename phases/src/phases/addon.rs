@@ -1,7 +1,6 @@
 //! What the addons have in common: small changes to typed objects.
 
-use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec};
-
+use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, PodTemplateSpec};
 use serde_json::Value;
 
 use crate::manifest::{self, EditError};
@@ -13,21 +12,26 @@ pub(super) fn data<'a>(map: &'a mut ConfigMap, key: &'static str) -> Result<&'a 
     map.data.as_mut().and_then(|data| data.get_mut(key)).ok_or(EditError(key))
 }
 
-/// Points a kubeconfig that a ConfigMap holds at the control plane's endpoint, when it has one; the
-/// manifests know the control plane by its address on the nodes' own network.
+/// Points a kubeconfig that a ConfigMap holds at the API server as nodes know it.
 pub(super) fn set_server(
     map: &mut ConfigMap,
     key: &'static str,
     spec: &ClusterSpec,
 ) -> Result<(), EditError> {
-    if spec.control_plane_endpoint.is_none() {
-        return Ok(());
-    }
     let text = data(map, key)?;
     let mut kubeconfig: Value = serde_saphyr::from_str(text).map_err(|_| EditError(key))?;
     let server = kubeconfig.pointer_mut("/clusters/0/cluster/server").ok_or(EditError(key))?;
     *server = bootstrap_config::server(spec).into();
     *text = manifest::to_yaml("kubeconfig", &kubeconfig).map_err(|_| EditError(key))?;
+    Ok(())
+}
+
+/// Gives a container of a pod template's this value of an environment variable that it has.
+pub(super) fn set_env(pod: Option<&mut PodSpec>, name: &'static str, value: String) -> Result<(), EditError> {
+    let containers = pod.map(|pod| pod.containers.iter_mut()).into_iter().flatten();
+    let mut variables = containers.flat_map(|container| container.env.iter_mut().flatten());
+    let variable = variables.find(|variable| variable.name == name);
+    variable.ok_or(EditError(name))?.value = Some(value);
     Ok(())
 }
 
@@ -48,6 +52,22 @@ pub(crate) mod testing {
     /// A cluster with the defaults and a token everybody knows.
     pub(crate) fn spec() -> Result<ClusterSpec, Box<dyn std::error::Error>> {
         Ok(ClusterSpec { components: Vec::new(), nodes: Vec::new(), ..test_spec() })
+    }
+
+    /// The same with other address ranges: the families of both are the same.
+    pub(crate) fn spec_of(pods: &str, services: &str) -> Result<ClusterSpec, Box<dyn std::error::Error>> {
+        let mut spec = spec()?;
+        spec.networking.pod_subnet = pods.parse()?;
+        spec.networking.service_subnet = services.parse()?;
+        Ok(spec)
+    }
+
+    pub(crate) fn dual_stack() -> Result<ClusterSpec, Box<dyn std::error::Error>> {
+        spec_of("10.244.0.0/16,fd10:244::/56", "10.96.0.0/12,fd10:96::/112")
+    }
+
+    pub(crate) fn ipv6_only() -> Result<ClusterSpec, Box<dyn std::error::Error>> {
+        spec_of("fd10:244::/56", "fd10:96::/112")
     }
 
     /// Objects as one YAML text; hashes follow the content and would only make noise.

@@ -176,6 +176,18 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn the_api_server_has_an_address_and_a_service_in_each_family() -> TestResult {
+        let mut spec = spec(&[])?;
+        spec.networking.pod_subnet = "fd10:244::/56,10.244.0.0/16".parse()?;
+        spec.networking.service_subnet = "fd10:96::/112,10.96.0.0/12".parse()?;
+        let inputs = PkiInputs::new(&spec)?;
+        for name in ["192.168.66.2", "fd00::1", "10.96.0.1", "fd10:96::1"] {
+            assert!(inputs.api_server.contains(&San::parse(name)?), "{name}");
+        }
+        Ok(())
+    }
+
     /// A disk that fills up or a kill between two writes: the next run must mend what it finds, or say
     /// by name what it can't.
     #[test]

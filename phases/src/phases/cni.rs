@@ -11,13 +11,10 @@ use crate::events::Outcome;
 use crate::manifest::{EditError, Manifest, ManifestError};
 use crate::object::Object;
 use crate::phases::{Context, addon, apply, images};
-use crate::spec::{ClusterSpec, Cni, Reach};
+use crate::spec::{ClusterSpec, Cni, Family, Networking, Reach};
 
 const KUBE_ROUTER: (&str, &str) =
     ("cni/kube-router.yaml", include_str!("../../../manifests/cni/kube-router.yaml"));
-
-/// Flag of kube-router that names the Services' range.
-const SERVICE_RANGE: &str = "--service-cluster-ip-range=";
 
 /// kube-router as this cluster needs it; `mtu` in bytes goes to the pods' interfaces, so that no
 /// packet is larger than what the nodes' network carries (minikube#9528).
@@ -40,12 +37,25 @@ pub fn kube_router(spec: &ClusterSpec, mtu: u32) -> Result<Vec<Object>, Manifest
         let template = set.spec.as_mut().map(|s| &mut s.template).ok_or(EditError("spec.template"))?;
         addon::set_images(Some(template), &images::reference(spec, "kube-router"))?;
         let containers = template.spec.as_mut().map(|pod| pod.containers.iter_mut()).into_iter().flatten();
-        let mut arguments = containers.flat_map(|container| container.command.iter_mut().flatten());
-        let range = arguments.find(|argument| argument.starts_with(SERVICE_RANGE));
-        *range.ok_or(EditError("command"))? = format!("{SERVICE_RANGE}{}", spec.networking.service_subnet);
-        Ok(())
+        let arguments: Vec<_> =
+            containers.flat_map(|container| container.command.iter_mut().flatten()).collect();
+        set_addresses(arguments, &spec.networking)
     })?;
     manifest.objects()
+}
+
+/// Flags of kube-router that depend on the address families; the manifest has each of them.
+fn set_addresses(mut arguments: Vec<&mut String>, networking: &Networking) -> Result<(), EditError> {
+    for (flag, value) in [
+        ("--enable-ipv4=", networking.has(Family::Ipv4).to_string()),
+        ("--enable-ipv6=", networking.has(Family::Ipv6).to_string()),
+        ("--service-cluster-ip-range=", networking.service_subnet.to_string()),
+        ("--bgp-graceful-restart=", (networking.families().count() > 1).to_string()),
+    ] {
+        let argument = arguments.iter_mut().find(|argument| argument.starts_with(flag));
+        **argument.ok_or(EditError("command"))? = format!("{flag}{value}");
+    }
+    Ok(())
 }
 
 /// The objects of a manifest that the user chose.
@@ -113,6 +123,31 @@ mod tests {
         let conf: Value =
             serde_json::from_str(map["data"]["10-hoist.conflist"].as_str().unwrap_or_default())?;
         assert_eq!(conf["plugins"][0]["mtu"], 1380);
+        Ok(())
+    }
+
+    #[test]
+    fn follows_the_address_families() -> Check {
+        for (spec, flags) in [
+            (testing::spec()?, ["--enable-ipv4=true", "--enable-ipv6=false", "--bgp-graceful-restart=false"]),
+            (
+                testing::dual_stack()?,
+                ["--enable-ipv4=true", "--enable-ipv6=true", "--bgp-graceful-restart=true"],
+            ),
+            (
+                testing::ipv6_only()?,
+                ["--enable-ipv4=false", "--enable-ipv6=true", "--bgp-graceful-restart=false"],
+            ),
+        ] {
+            let objects = kube_router(&spec, 1500)?;
+            let pod = &testing::find(&objects, "DaemonSet", "kube-router")["spec"]["template"]["spec"];
+            let command = pod["containers"][0]["command"].as_array().cloned().unwrap_or_default();
+            for flag in flags {
+                assert!(command.contains(&json!(flag)), "{flag}: {command:?}");
+            }
+            let services = format!("--service-cluster-ip-range={}", spec.networking.service_subnet);
+            assert!(command.contains(&json!(services)), "{command:?}");
+        }
         Ok(())
     }
 

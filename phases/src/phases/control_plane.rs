@@ -15,8 +15,8 @@ use crate::phases::postmortem::Restarts;
 use crate::phases::{Context, PhaseId, etcd, images, konnectivity, wait};
 use crate::pki::{CLUSTER_NAME, CONTAINER_PKI_DIR, FRONT_PROXY_CLIENT};
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network};
-use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
-use crate::spec::{ClusterSpec, Component, Reach};
+use crate::spec::networking::API_PORT;
+use crate::spec::{ClusterSpec, Component, Family, Reach};
 
 pub(super) const CONTROLLER_MANAGER_PORT: u16 = 10257;
 pub(super) const SCHEDULER_PORT: u16 = 10259;
@@ -150,7 +150,7 @@ pub(super) fn container(
 fn api_server(spec: &ClusterSpec) -> Flags {
     let pki = CONTAINER_PKI_DIR;
     let mut flags = Flags::new([
-        ("advertise-address", CONTROL_PLANE_ADDRESS.to_string()),
+        ("advertise-address", spec.networking.control_plane().to_string()),
         ("allow-privileged", "true".to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("client-ca-file", format!("{pki}/ca.crt")),
@@ -196,13 +196,14 @@ fn api_server(spec: &ClusterSpec) -> Flags {
 fn controller_manager(spec: &ClusterSpec) -> Flags {
     let pki = CONTAINER_PKI_DIR;
     let kubeconfig = "/etc/kubernetes/controller-manager.conf";
-    Flags::new([
+    let networking = &spec.networking;
+    let mut flags = Flags::new([
         ("allocate-node-cidrs", "true".to_owned()),
         ("authentication-kubeconfig", kubeconfig.to_owned()),
         ("authorization-kubeconfig", kubeconfig.to_owned()),
         ("bind-address", "127.0.0.1".to_owned()),
         ("client-ca-file", format!("{pki}/ca.crt")),
-        ("cluster-cidr", spec.networking.pod_subnet.to_string()),
+        ("cluster-cidr", networking.pod_subnet.to_string()),
         ("cluster-name", CLUSTER_NAME.to_owned()),
         ("cluster-signing-cert-file", format!("{pki}/ca.crt")),
         ("cluster-signing-key-file", format!("{pki}/ca.key")),
@@ -216,10 +217,17 @@ fn controller_manager(spec: &ClusterSpec) -> Flags {
         ("root-ca-file", format!("{pki}/ca.crt")),
         ("secure-port", CONTROLLER_MANAGER_PORT.to_string()),
         ("service-account-private-key-file", format!("{pki}/sa.key")),
-        ("service-cluster-ip-range", spec.networking.service_subnet.to_string()),
+        ("service-cluster-ip-range", networking.service_subnet.to_string()),
         ("use-service-account-credentials", "true".to_owned()),
-    ])
-    .overridden_by(&spec.component(Component::ControllerManager).extra_args)
+    ]);
+    for family in networking.families() {
+        let flag = match family {
+            Family::Ipv4 => "node-cidr-mask-size-ipv4",
+            Family::Ipv6 => "node-cidr-mask-size-ipv6",
+        };
+        flags.set(flag, networking.node_mask_size(family).to_string());
+    }
+    flags.overridden_by(&spec.component(Component::ControllerManager).extra_args)
 }
 
 /// Flags of kube-scheduler; without leader election for the same reason.
@@ -241,6 +249,30 @@ fn scheduler(spec: &ClusterSpec) -> Flags {
 mod tests {
     use super::*;
     use crate::phases::Outputs;
+    use crate::spec::Networking;
+
+    #[test]
+    fn flags_follow_the_address_families() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::phases::addon::testing;
+
+        let mut dual = testing::dual_stack()?;
+        (dual.networking.node_mask_size_ipv4, dual.networking.node_mask_size_ipv6) = (20, 72);
+        for (spec, advertise, v4, v6) in [
+            (testing::spec()?, "192.168.66.2", Some("24"), None),
+            (dual, "192.168.66.2", Some("20"), Some("72")),
+            (testing::ipv6_only()?, "fd00::1", None, Some("64")),
+        ] {
+            let (api, manager) = (api_server(&spec), controller_manager(&spec));
+            let Networking { pod_subnet, service_subnet, .. } = &spec.networking;
+            assert_eq!(api.get("advertise-address"), Some(advertise));
+            assert_eq!(api.get("service-cluster-ip-range"), Some(service_subnet.to_string().as_str()));
+            assert_eq!(manager.get("service-cluster-ip-range"), Some(service_subnet.to_string().as_str()));
+            assert_eq!(manager.get("cluster-cidr"), Some(pod_subnet.to_string().as_str()));
+            assert_eq!(manager.get("node-cidr-mask-size-ipv4"), v4);
+            assert_eq!(manager.get("node-cidr-mask-size-ipv6"), v6);
+        }
+        Ok(())
+    }
 
     #[test]
     fn etcd_is_not_judged_while_its_phase_makes_it_anew() {

@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{PodSpec, Service};
+use k8s_openapi::api::core::v1::Service;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
@@ -23,24 +23,29 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
     let mut manifest = Manifest::parse(MANIFEST.0, MANIFEST.1)?;
     manifest.edit("kube-dns", |service: &mut Service| {
         let service = service.spec.as_mut().ok_or(EditError("spec"))?;
-        service.cluster_ip = Some(spec.networking.dns_service().to_string());
+        let addresses: Vec<_> = spec.networking.dns_services().map(|address| address.to_string()).collect();
+        service.cluster_ip = addresses.first().cloned();
+        if addresses.len() > 1 {
+            service.ip_family_policy = Some("PreferDualStack".to_owned());
+            service.ip_families = Some(spec.networking.families().map(|family| family.to_string()).collect());
+            service.cluster_ips = Some(addresses);
+        }
         Ok(())
     })?;
     manifest.edit("coredns", |deployment: &mut Deployment| {
         let template = deployment.spec.as_mut().map(|s| &mut s.template).ok_or(EditError("spec.template"))?;
         addon::set_images(Some(template), &images::reference(spec, "coredns"))?;
-        set_domain(template.spec.as_mut(), &spec.networking.dns_domain)
+        let networking = &spec.networking;
+        for (name, value) in [
+            ("CLUSTER_DOMAIN", networking.dns_domain.clone()),
+            ("NAMESPACE_DNS", networking.control_plane().to_string()),
+            ("KUBERNETES_SERVICE_HOST", networking.control_plane().to_string()),
+        ] {
+            addon::set_env(template.spec.as_mut(), name, value)?;
+        }
+        Ok(())
     })?;
     manifest.objects()
-}
-
-/// The Corefile takes the domain from the environment.
-fn set_domain(pod: Option<&mut PodSpec>, domain: &str) -> Result<(), EditError> {
-    let containers = pod.map(|pod| pod.containers.iter_mut()).into_iter().flatten();
-    let mut variables = containers.flat_map(|container| container.env.iter_mut().flatten());
-    let variable = variables.find(|variable| variable.name == "CLUSTER_DOMAIN");
-    variable.ok_or(EditError("env[CLUSTER_DOMAIN]"))?.value = Some(domain.to_owned());
-    Ok(())
 }
 
 /// Applies it.
@@ -52,7 +57,6 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 mod tests {
     use super::*;
     use crate::phases::addon::testing;
-    use crate::spec::networking::CONTROL_PLANE_ADDRESS;
 
     type Check = Result<(), Box<dyn std::error::Error>>;
 
@@ -75,6 +79,25 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn answers_in_the_families_of_the_cluster() -> Check {
+        let objects = objects(&testing::dual_stack()?)?;
+        let service = &testing::find(&objects, "Service", "kube-dns")["spec"];
+        assert_eq!(service["clusterIPs"], serde_json::json!(["10.96.0.10", "fd10:96::a"]));
+        assert_eq!(service["ipFamilies"], serde_json::json!(["IPv4", "IPv6"]));
+        assert_eq!(service["ipFamilyPolicy"], "PreferDualStack");
+
+        let objects = super::objects(&testing::ipv6_only()?)?;
+        let service = &testing::find(&objects, "Service", "kube-dns")["spec"];
+        assert_eq!(service["clusterIP"], "fd10:96::a");
+        let pod = &testing::find(&objects, "Deployment", "coredns")["spec"]["template"]["spec"];
+        for name in ["NAMESPACE_DNS", "KUBERNETES_SERVICE_HOST"] {
+            let variable = serde_json::json!({ "name": name, "value": "fd00::1" });
+            assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&variable)));
+        }
+        Ok(())
+    }
+
     /// coredns#2087, kubeadm#1292
     #[test]
     fn never_asks_a_loopback_resolver() -> Check {
@@ -83,7 +106,10 @@ mod tests {
         let corefile = map["data"]["Corefile"].as_str().unwrap_or_default();
         let forwards: Vec<_> =
             corefile.lines().map(str::trim).filter(|line| line.starts_with("forward ")).collect();
-        assert_eq!(forwards, [format!("forward . {CONTROL_PLANE_ADDRESS} {{")]);
+        assert_eq!(forwards, ["forward . {$NAMESPACE_DNS} {"]);
+        let pod = &testing::find(&objects, "Deployment", "coredns")["spec"]["template"]["spec"];
+        let upstream = serde_json::json!({ "name": "NAMESPACE_DNS", "value": "192.168.66.2" });
+        assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&upstream)));
         assert!(!corefile.contains("resolv.conf"));
         Ok(())
     }

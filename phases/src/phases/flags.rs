@@ -26,6 +26,10 @@ impl Flags {
         if extra.contains_key("authorization-config") {
             self.0.remove("authorization-mode");
         }
+        // kube-controller-manager refuses the one for all families beside those of each.
+        if extra.contains_key("node-cidr-mask-size") {
+            self.0.retain(|name, _| !name.starts_with("node-cidr-mask-size-"));
+        }
         self.0.extend(extra.iter().map(|(name, value)| (name.clone(), value.clone())));
         self
     }

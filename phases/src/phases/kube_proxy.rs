@@ -53,6 +53,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
         let mut config: KubeProxyConfiguration =
             serde_saphyr::from_str(text).map_err(|_| EditError("data[config.conf]"))?;
         config.mode = spec.kube_proxy.as_str().to_owned();
+        config.bind_address = spec.networking.primary().unspecified().to_string();
         config.cluster_cidr = spec.networking.pod_subnet.to_string();
         *text = manifest::to_yaml("kube-proxy's configuration", &config)
             .map_err(|_| EditError("data[config.conf]"))?;
@@ -82,6 +83,22 @@ mod tests {
     #[test]
     fn default_objects() -> Check {
         insta::assert_snapshot!(testing::text(&objects(&testing::spec()?)?)?);
+        Ok(())
+    }
+
+    #[test]
+    fn follows_the_address_families() -> Check {
+        for (spec, bind, cidr, server) in [
+            (testing::dual_stack()?, "0.0.0.0", "10.244.0.0/16,fd10:244::/56", "https://192.168.66.2:6443"),
+            (testing::ipv6_only()?, "::", "fd10:244::/56", "https://[fd00::1]:6443"),
+        ] {
+            let objects = objects(&spec)?;
+            let data = &testing::find(&objects, "ConfigMap", "kube-proxy")["data"];
+            let read = |key: &str| serde_saphyr::from_str::<Value>(data[key].as_str().unwrap_or_default());
+            let config = read("config.conf")?;
+            assert_eq!((&config["bindAddress"], &config["clusterCIDR"]), (&bind.into(), &cidr.into()));
+            assert_eq!(read("kubeconfig.conf")?["clusters"][0]["cluster"]["server"], server);
+        }
         Ok(())
     }
 

@@ -96,7 +96,7 @@ fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -
         },
         "nodeRegistration": {
             "name": node.name(),
-            "kubeletExtraArgs": [{ "name": "node-ip", "value": node.address().to_string() }],
+            "kubeletExtraArgs": [{ "name": "node-ip", "value": machines::node_ip(&spec.networking, node) }],
             "ignorePreflightErrors": ignored,
         },
     })

@@ -3,7 +3,6 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::spec::ClusterSpec;
-use crate::spec::networking::CONTROL_PLANE_ADDRESS;
 
 /// A subject alternative name: what a client may dial and find the certificate valid for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,30 +79,30 @@ impl PkiInputs {
     /// The first of `extra_sans` that is neither an IP address nor a DNS name.
     pub fn new(spec: &ClusterSpec) -> Result<Self, SanError> {
         let host_name = spec.host_name();
-        let local = [
+        let mut local = BTreeSet::from([
             San::Dns(host_name.clone()),
             San::Dns("localhost".to_owned()),
             San::Ip(Ipv4Addr::LOCALHOST.into()),
             San::Ip(Ipv6Addr::LOCALHOST.into()),
-            San::Ip(CONTROL_PLANE_ADDRESS.into()),
-        ];
+        ]);
+        local.extend(spec.networking.families().map(|family| San::Ip(family.control_plane())));
         let service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(str::to_owned);
         let full = format!("kubernetes.default.svc.{}", spec.networking.dns_domain);
         let extra = spec.extra_sans.iter().map(|text| San::parse(text)).collect::<Result<Vec<_>, _>>()?;
 
-        let mut api_server: BTreeSet<_> = local.iter().cloned().collect();
+        let mut api_server = local.clone();
         api_server.extend(service.into_iter().chain([full]).map(San::Dns));
-        api_server.insert(San::Ip(spec.networking.kubernetes_service()));
+        api_server.extend(spec.networking.kubernetes_services().map(San::Ip));
         api_server.extend(extra);
         let listen = spec.listen_address.map(|at| at.ip()).filter(|ip| !ip.is_unspecified());
         api_server.extend(listen.map(San::Ip));
-        let mut konnectivity = BTreeSet::from([San::Ip(CONTROL_PLANE_ADDRESS.into())]);
+        let mut konnectivity = BTreeSet::from([San::Ip(spec.networking.control_plane())]);
         if let Some(endpoint) = &spec.control_plane_endpoint {
             let names = endpoint.addresses.iter().copied().map(San::Ip).chain([San::parse(&endpoint.host)?]);
             konnectivity.extend(names);
             api_server.extend(konnectivity.iter().cloned());
         }
-        Ok(Self { host_name, api_server, etcd: local.into_iter().collect(), konnectivity })
+        Ok(Self { host_name, api_server, etcd: local, konnectivity })
     }
 }
 

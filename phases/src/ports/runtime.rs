@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
-use ipnet::Ipv4Net;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// Labels that everything hoist makes in an engine carries; they are the truth about a cluster.
@@ -30,7 +30,7 @@ pub struct EngineInfo {
     /// Memory of the engine's host in bytes.
     pub memory_bytes: u64,
     /// The engine's networks, for overlap checks.
-    pub networks: Vec<(String, Ipv4Net)>,
+    pub networks: Vec<(String, IpNet)>,
 }
 
 /// Which network namespace a container lives in.

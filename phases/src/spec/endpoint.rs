@@ -3,7 +3,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::networking::{API_PORT, CONTROL_PLANE_ADDRESS};
+use super::networking::API_PORT;
 use super::{ClusterSpec, Reach};
 
 /// Where machines outside the cluster's own network reach the API server; nodes and pods inside
@@ -33,7 +33,7 @@ impl ClusterSpec {
     /// Host name or address by which nodes and pods know the control plane.
     pub fn api_host(&self) -> String {
         let endpoint = self.control_plane_endpoint.as_ref();
-        endpoint.map_or_else(|| CONTROL_PLANE_ADDRESS.to_string(), |endpoint| endpoint.host.clone())
+        endpoint.map_or_else(|| self.networking.control_plane().to_string(), |endpoint| endpoint.host.clone())
     }
 
     /// The same with the API server's port, `HOST:PORT`.

@@ -6,11 +6,13 @@
 mod component;
 mod duration;
 mod endpoint;
+mod family;
 mod name;
 pub mod networking;
 mod node;
 mod placement;
 mod reach;
+mod subnets;
 mod token;
 mod version;
 
@@ -21,11 +23,13 @@ use serde::{Deserialize, Serialize};
 pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
 pub use endpoint::Endpoint;
+pub use family::Family;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
 pub use placement::{Placement, PlacementPolicy, Toleration};
 pub use reach::Reach;
+pub use subnets::{Subnets, SubnetsError};
 pub use token::{BootstrapToken, TokenError};
 pub use version::{KubernetesVersion, SUPPORTED, VersionError};
 

@@ -1,92 +1,188 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-/// The network of the nodes: br0 in the shared namespace. Fixed, because every cluster has a
-/// namespace of its own and kubevirtci's machines expect these addresses.
-pub const NODE_SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 66, 0), 24);
-
-/// The address of the control plane, of dnsmasq and the nodes' gateway, on br0.
-pub const CONTROL_PLANE_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 168, 66, 2);
+use super::subnets::{family, nth};
+use super::{Family, Subnets};
 
 /// Where the API server listens in the shared namespace.
 pub const API_PORT: u16 = 6443;
 
-/// Smallest pod subnet: kube-controller-manager hands a /24 to each node, and two nodes must fit.
-const MAX_POD_PREFIX: u8 = 23;
+/// kubeadm and, for IPv6, kube-controller-manager hand out at most 2^16 nodes' ranges.
+const MAX_NODE_BITS: u8 = 16;
 
-/// Smallest service subnet: the cluster DNS address is its tenth.
-const MAX_SERVICE_PREFIX: u8 = 28;
+/// Two nodes must fit.
+const MIN_NODE_BITS: u8 = 1;
 
-/// Largest service subnet that kube-apiserver accepts (`--service-cluster-ip-range`: at most 20 bits).
-const MIN_SERVICE_PREFIX: u8 = 12;
+/// The cluster DNS address is the tenth of a service subnet.
+const MIN_SERVICE_BITS: u8 = 4;
+
+/// Largest service subnet that kube-apiserver accepts (`--service-cluster-ip-range`).
+const MAX_SERVICE_BITS: u8 = 20;
+
+/// Widest pod subnet: anything wider is no range for one cluster.
+const MIN_POD_PREFIX: u8 = 8;
+
+/// Default ranges of pods: 256 nodes each.
+pub const DEFAULT_PODS: (Ipv4Net, Ipv6Net) = (
+    Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16),
+    Ipv6Net::new_assert(Ipv6Addr::new(0xfd10, 0x244, 0, 0, 0, 0, 0, 0), 56),
+);
+
+/// Default ranges of services.
+pub const DEFAULT_SERVICES: (Ipv4Net, Ipv6Net) = (
+    Ipv4Net::new_assert(Ipv4Addr::new(10, 96, 0, 0), 12),
+    Ipv6Net::new_assert(Ipv6Addr::new(0xfd10, 0x96, 0, 0, 0, 0, 0, 0), 112),
+);
 
 /// Address ranges inside the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Networking {
-    pub pod_subnet: Ipv4Net,
-    pub service_subnet: Ipv4Net,
+    pub pod_subnet: Subnets,
+    pub service_subnet: Subnets,
+    /// Prefix length of the range each node's pods get, of the families in use.
+    #[serde(default = "default_node_mask_size_ipv4")]
+    pub node_mask_size_ipv4: u8,
+    #[serde(default = "default_node_mask_size_ipv6")]
+    pub node_mask_size_ipv6: u8,
     pub dns_domain: String,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum NetworkingError {
     #[error("{field} {net}: overlaps {other_name} {other}")]
-    Overlap { field: &'static str, net: Ipv4Net, other_name: String, other: Ipv4Net },
-    #[error("{field} {net}: the prefix must be between /{min} and /{max}")]
-    PrefixLength { field: &'static str, net: Ipv4Net, min: u8, max: u8 },
+    Overlap { field: &'static str, net: IpNet, other_name: String, other: IpNet },
+    #[error("networking.serviceSubnet {net}: the prefix must be between /{min} and /{max}")]
+    ServicePrefix { net: IpNet, min: u8, max: u8 },
+    #[error(
+        "networking.podSubnet {net}: the prefix must be between /{min} and /{max}, since each node gets a /{size} \
+         of it (networking.nodeMaskSize{family})",
+        family = family_field(*.net)
+    )]
+    PodPrefix { net: IpNet, size: u8, min: u8, max: u8 },
+    #[error("networking.nodeMaskSize{} {size}: must be between {min} and {max}", family_field(*.net))]
+    NodeMask { net: IpNet, size: u8, min: u8, max: u8 },
+    #[error(
+        "networking.serviceSubnet {services}: must have the families of networking.podSubnet {pods}, in the same \
+         order; --ip-family chooses fitting ranges for both"
+    )]
+    Families { pods: Subnets, services: Subnets },
     #[error("networking.dnsDomain {0:?}: must be a DNS name such as cluster.local")]
     DnsDomain(String),
+}
+
+fn default_node_mask_size_ipv4() -> u8 {
+    24
+}
+
+fn default_node_mask_size_ipv6() -> u8 {
+    64
+}
+
+/// The family as the fields of the configuration spell it.
+fn family_field(net: IpNet) -> &'static str {
+    match family(net) {
+        Family::Ipv4 => "Ipv4",
+        Family::Ipv6 => "Ipv6",
+    }
 }
 
 impl Default for Networking {
     fn default() -> Self {
         Self {
-            pod_subnet: Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16),
-            service_subnet: Ipv4Net::new_assert(Ipv4Addr::new(10, 96, 0, 0), 12),
+            pod_subnet: Subnets::single(DEFAULT_PODS.0.into()),
+            service_subnet: Subnets::single(DEFAULT_SERVICES.0.into()),
+            node_mask_size_ipv4: default_node_mask_size_ipv4(),
+            node_mask_size_ipv6: default_node_mask_size_ipv6(),
             dns_domain: "cluster.local".to_owned(),
         }
     }
 }
 
 impl Networking {
+    /// In order; the first is the primary one.
+    pub fn families(&self) -> impl Iterator<Item = Family> + use<> {
+        self.pod_subnet.families()
+    }
+
+    /// The family of the API server's own address, and of Services that ask for none.
+    pub fn primary(&self) -> Family {
+        family(self.pod_subnet.primary())
+    }
+
+    pub fn has(&self, family: Family) -> bool {
+        self.families().any(|other| other == family)
+    }
+
+    /// The control plane's address on br0, which every node can reach.
+    pub fn control_plane(&self) -> IpAddr {
+        self.primary().control_plane()
+    }
+
+    /// Where nodes and pods reach the API server.
+    pub fn api_endpoint(&self) -> SocketAddr {
+        SocketAddr::new(self.control_plane(), API_PORT)
+    }
+
+    /// First address of each service subnet. The one of the primary family is the ClusterIP of the
+    /// `kubernetes` Service (kubeadm `GetAPIServerVirtualIP`).
+    pub fn kubernetes_services(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        self.service_subnet.iter().map(|net| nth(net, 1))
+    }
+
+    /// ClusterIP of the `kubernetes` Service.
+    pub fn kubernetes_service(&self) -> IpAddr {
+        nth(self.service_subnet.primary(), 1)
+    }
+
+    /// ClusterIPs of the cluster DNS, one a family: the tenth address (kubeadm `GetDNSIP`).
+    pub fn dns_services(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        self.service_subnet.iter().map(|net| nth(net, 10))
+    }
+
+    /// The one of the primary family, which pods ask.
+    pub fn dns_service(&self) -> IpAddr {
+        nth(self.service_subnet.primary(), 10)
+    }
+
+    /// Prefix length of each node's own range.
+    pub fn node_mask_size(&self, family: Family) -> u8 {
+        match family {
+            Family::Ipv4 => self.node_mask_size_ipv4,
+            Family::Ipv6 => self.node_mask_size_ipv6,
+        }
+    }
+
+    /// How many nodes the pod subnets have ranges for.
+    pub fn node_ranges(&self) -> u64 {
+        let ranges = self.pod_subnet.iter().map(|net| {
+            let bits = self.node_mask_size(family(net)).saturating_sub(net.prefix_len());
+            1_u64.checked_shl(bits.into()).unwrap_or(u64::MAX)
+        });
+        ranges.min().unwrap_or_default()
+    }
+
     /// Every rule these ranges break, among themselves and against `taken`: the named networks
     /// of the engine, which the control plane could no longer reach.
-    pub fn problems(&self, taken: &[(String, Ipv4Net)]) -> Vec<NetworkingError> {
-        let mut problems = Vec::new();
-        let ranges = [
-            ("networking.podSubnet", self.pod_subnet, 8, MAX_POD_PREFIX),
-            ("networking.serviceSubnet", self.service_subnet, MIN_SERVICE_PREFIX, MAX_SERVICE_PREFIX),
-        ];
-        for (field, net, min, max) in ranges {
-            if !(min..=max).contains(&net.prefix_len()) {
-                problems.push(NetworkingError::PrefixLength { field, net, min, max });
-            }
-            let nodes = ("the node network".to_owned(), NODE_SUBNET);
-            for (name, other) in taken.iter().chain([&nodes]) {
-                if overlap(net, *other) {
-                    let other_name = name.clone();
-                    problems.push(NetworkingError::Overlap { field, net, other_name, other: *other });
-                }
+    pub fn problems(&self, taken: &[(String, IpNet)]) -> Vec<NetworkingError> {
+        let mut problems = self.shape_problems();
+        for (field, subnets) in
+            [("networking.podSubnet", self.pod_subnet), ("networking.serviceSubnet", self.service_subnet)]
+        {
+            for net in subnets.iter() {
+                let nodes = ("the node network".to_owned(), family(net).node_subnet());
+                problems.extend(overlaps(field, net, taken.iter().chain([&nodes])));
             }
         }
-        for (name, other) in taken.iter().filter(|(_, other)| overlap(NODE_SUBNET, *other)) {
-            problems.push(NetworkingError::Overlap {
-                field: "the node network (fixed)",
-                net: NODE_SUBNET,
-                other_name: name.clone(),
-                other: *other,
-            });
+        for family in self.families() {
+            problems.extend(overlaps("the node network (fixed)", family.node_subnet(), taken));
         }
-        if overlap(self.pod_subnet, self.service_subnet) {
-            problems.push(NetworkingError::Overlap {
-                field: "networking.podSubnet",
-                net: self.pod_subnet,
-                other_name: "serviceSubnet".to_owned(),
-                other: self.service_subnet,
-            });
+        let services: Vec<_> =
+            self.service_subnet.iter().map(|net| ("serviceSubnet".to_owned(), net)).collect();
+        for net in self.pod_subnet.iter() {
+            problems.extend(overlaps("networking.podSubnet", net, &services));
         }
         if !is_dns_name(&self.dns_domain) {
             problems.push(NetworkingError::DnsDomain(self.dns_domain.clone()));
@@ -94,23 +190,53 @@ impl Networking {
         problems
     }
 
-    /// ClusterIP of the `kubernetes` Service: the first address (kubeadm `GetAPIServerVirtualIP`).
-    pub fn kubernetes_service(&self) -> IpAddr {
-        nth(self.service_subnet, 1)
-    }
-
-    /// ClusterIP of the cluster DNS: the tenth address (kubeadm `GetDNSIP`).
-    pub fn dns_service(&self) -> IpAddr {
-        nth(self.service_subnet, 10)
+    /// Families and sizes.
+    fn shape_problems(&self) -> Vec<NetworkingError> {
+        let mut problems = Vec::new();
+        if !self.pod_subnet.families().eq(self.service_subnet.families()) {
+            let (pods, services) = (self.pod_subnet, self.service_subnet);
+            problems.push(NetworkingError::Families { pods, services });
+        }
+        for net in self.pod_subnet.iter() {
+            let family = family(net);
+            let size = self.node_mask_size(family);
+            // Room for some pods, and for two nodes in the widest subnet.
+            let (min, max) = (MIN_POD_PREFIX + MIN_NODE_BITS, family.bits() - 4);
+            if !(min..=max).contains(&size) {
+                problems.push(NetworkingError::NodeMask { net, size, min, max });
+                continue;
+            }
+            let min = size.saturating_sub(MAX_NODE_BITS).max(MIN_POD_PREFIX);
+            let max = size - MIN_NODE_BITS;
+            if !(min..=max).contains(&net.prefix_len()) {
+                problems.push(NetworkingError::PodPrefix { net, size, min, max });
+            }
+        }
+        for net in self.service_subnet.iter() {
+            let bits = family(net).bits();
+            let (min, max) = (bits - MAX_SERVICE_BITS, bits - MIN_SERVICE_BITS);
+            if !(min..=max).contains(&net.prefix_len()) {
+                problems.push(NetworkingError::ServicePrefix { net, min, max });
+            }
+        }
+        problems
     }
 }
 
-fn nth(net: Ipv4Net, offset: u32) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::from(u32::from(net.network()).saturating_add(offset)))
-}
-
-fn overlap(a: Ipv4Net, b: Ipv4Net) -> bool {
-    a.contains(&b.network()) || b.contains(&a.network())
+fn overlaps<'a>(
+    field: &'static str,
+    net: IpNet,
+    others: impl IntoIterator<Item = &'a (String, IpNet)>,
+) -> impl Iterator<Item = NetworkingError> {
+    let others = others
+        .into_iter()
+        .filter(move |(_, other)| net.contains(&other.network()) || other.contains(&net.network()));
+    others.map(move |(name, other)| NetworkingError::Overlap {
+        field,
+        net,
+        other_name: name.clone(),
+        other: *other,
+    })
 }
 
 fn is_dns_name(name: &str) -> bool {
@@ -125,55 +251,6 @@ fn is_dns_name(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn networking(pods: &str, services: &str) -> Networking {
-        let net = |s: &str| s.parse().unwrap_or_default();
-        Networking { pod_subnet: net(pods), service_subnet: net(services), ..Networking::default() }
-    }
-
-    #[test]
-    fn defaults_are_sound() {
-        let networking = Networking::default();
-        assert_eq!(networking.problems(&[]), []);
-        assert_eq!(networking.kubernetes_service().to_string(), "10.96.0.1");
-        assert_eq!(networking.dns_service().to_string(), "10.96.0.10");
-    }
-
-    #[test]
-    fn overlap_names_both_sides() {
-        let taken =
-            [("engine network bridge".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(172, 17, 0, 0), 16))];
-        let problems = networking("172.16.0.0/12", "172.17.3.0/24").problems(&taken);
-        let text: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            text,
-            [
-                "networking.podSubnet 172.16.0.0/12: overlaps engine network bridge 172.17.0.0/16",
-                "networking.serviceSubnet 172.17.3.0/24: overlaps engine network bridge 172.17.0.0/16",
-                "networking.podSubnet 172.16.0.0/12: overlaps serviceSubnet 172.17.3.0/24",
-            ]
-        );
-    }
-
-    #[test]
-    fn kind_2970_the_node_network_is_checked_against_the_engines() {
-        let taken = [
-            ("engine network lab".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 64, 0), 20)),
-            ("engine network bridge".to_owned(), Ipv4Net::new_assert(Ipv4Addr::new(172, 17, 0, 0), 16)),
-        ];
-        let text: Vec<_> = Networking::default().problems(&taken).iter().map(ToString::to_string).collect();
-        assert_eq!(
-            text,
-            ["the node network (fixed) 192.168.66.0/24: overlaps engine network lab 192.168.64.0/20"]
-        );
-    }
-
-    #[test]
-    fn refuses_ranges_no_component_can_work_with() {
-        assert_eq!(networking("10.244.0.0/24", "10.96.0.0/12").problems(&[]).len(), 1);
-        assert_eq!(networking("10.244.0.0/16", "10.96.0.0/30").problems(&[]).len(), 1);
-        assert_eq!(networking("192.168.0.0/16", "10.96.0.0/12").problems(&[]).len(), 1);
-    }
-}
+#[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
+#[path = "networking_tests.rs"]
+mod tests;

@@ -1,7 +1,9 @@
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+
+use super::Family;
 
 /// Highest node number: addresses are 192.168.66.1NN and MACs end in the two decimal digits.
 pub const MAX_NODE_NUMBER: u8 = 99;
@@ -108,8 +110,9 @@ impl NodeSpec {
         format!("node{:02}", self.number)
     }
 
-    pub fn address(&self) -> Ipv4Addr {
-        Ipv4Addr::new(192, 168, 66, 100 + self.number)
+    /// On br0.
+    pub fn address(&self, family: Family) -> IpAddr {
+        family.node(self.number)
     }
 
     /// kubevirtci's scheme: the last octet is the node number written in decimal digits.
@@ -124,13 +127,13 @@ mod tests {
 
     #[test]
     fn identity_follows_the_number() {
-        let identity =
-            |n| NodeSpec::new(n, NodeKind::Container).map(|node| (node.name(), node.address(), node.mac()));
-        assert_eq!(
-            identity(7),
-            Ok(("node07".into(), Ipv4Addr::new(192, 168, 66, 107), "52:55:00:d1:55:07".into()))
-        );
-        assert_eq!(identity(99).map(|i| i.1), Ok(Ipv4Addr::new(192, 168, 66, 199)));
+        let identity = |n| {
+            let node = NodeSpec::new(n, NodeKind::Container)?;
+            let addresses = Family::ALL.map(|family| node.address(family).to_string());
+            Ok((node.name(), addresses, node.mac()))
+        };
+        let seven = ["192.168.66.107", "fd00::107"].map(str::to_owned);
+        assert_eq!(identity(7), Ok(("node07".into(), seven, "52:55:00:d1:55:07".into())));
         assert_eq!(identity(0), Err(NodeError::Number(0)));
         assert_eq!(identity(100), Err(NodeError::Number(100)));
     }

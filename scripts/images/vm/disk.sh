@@ -51,7 +51,7 @@ for generator in /usr/lib/systemd/system-generators/*; do
     ln -s /dev/null "/etc/systemd/system-generators/$(basename "$generator")"
 done
 
-systemctl enable hoist-network.service ssh.service
+systemctl enable hoist-network.service hoist-network6.service ssh.service
 systemctl set-default hoist-late.target
 rm -f /etc/fstab /etc/motd
 

@@ -1,7 +1,7 @@
 //! Asks the cluster's DNS for `kubernetes.default.svc`, on every node: kube-proxy's rules, the
 //! pod network, CoreDNS and its own view of the API all have to work for the answer.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use hoist_phases::object::ObjectRef;
 use hoist_phases::phases::machines;
 use hoist_phases::phases::wait::{Poll, until};
 use hoist_phases::ports::KubeApi as _;
-use hoist_phases::spec::NodeSpec;
+use hoist_phases::spec::{Family, NodeSpec};
 use serde_json::Value;
 
 use super::components::ready_endpoints;
@@ -27,8 +27,15 @@ const ASK: &str =
 /// Any number does: each query has a socket of its own.
 const QUERY_ID: u16 = 0x686f;
 
-const TYPE_A: u16 = 1;
 const CLASS_IN: u16 = 1;
+
+/// The type of the records that hold addresses (RFC 1035, RFC 3596).
+fn record_type(family: Family) -> u16 {
+    match family {
+        Family::Ipv4 => 1,
+        Family::Ipv6 => 28,
+    }
+}
 
 pub(super) async fn probe(target: &Target<'_>, deadline: Duration) -> Result<(), PhaseError> {
     until(deadline, || async {
@@ -70,7 +77,8 @@ async fn ask(target: &Target<'_>, node: &NodeSpec) -> Result<Poll<()>, PhaseErro
     let networking = &target.spec.networking;
     let name = format!("kubernetes.default.svc.{}", networking.dns_domain);
     let server = networking.dns_service().to_string();
-    let query = STANDARD.encode(query(&name));
+    let family = networking.primary();
+    let query = STANDARD.encode(query(&name, family));
     let command = ["timeout", "1", "bash", "-c", ASK, &server, &query];
     let pending =
         |what: String| Ok(Poll::Pending(format!("{} asked {server} for {name}: {what}", node.name())));
@@ -88,16 +96,16 @@ async fn ask(target: &Target<'_>, node: &NodeSpec) -> Result<Poll<()>, PhaseErro
         code => return pending(format!("exit code {code} {}", output.stderr.trim())),
     }
     let wanted = networking.kubernetes_service();
-    match STANDARD.decode(output.stdout.trim()).ok().as_deref().and_then(addresses) {
+    match STANDARD.decode(output.stdout.trim()).ok().as_deref().and_then(|answer| addresses(answer, family)) {
         None => pending("the answer can't be understood".to_owned()),
         Some(Err(code)) => pending(format!("response code {code}")),
-        Some(Ok(found)) if found.iter().any(|address| IpAddr::V4(*address) == wanted) => Ok(Poll::Ready(())),
+        Some(Ok(found)) if found.contains(&wanted) => Ok(Poll::Ready(())),
         Some(Ok(found)) => pending(format!("{found:?} instead of {wanted}")),
     }
 }
 
-/// A query for the A records of a name (RFC 1035, section 4).
-fn query(name: &str) -> Vec<u8> {
+/// A query for the addresses of a name (RFC 1035, section 4).
+fn query(name: &str, family: Family) -> Vec<u8> {
     let mut message = Vec::with_capacity(name.len() + 18);
     // Recursion desired, one question.
     for word in [QUERY_ID, 0x0100, 1, 0, 0, 0] {
@@ -108,13 +116,13 @@ fn query(name: &str) -> Vec<u8> {
         message.extend(label.bytes());
     }
     message.push(0);
-    message.extend(TYPE_A.to_be_bytes());
+    message.extend(record_type(family).to_be_bytes());
     message.extend(CLASS_IN.to_be_bytes());
     message
 }
 
-/// The A records of an answer, or its response code; `None` when it isn't an answer to our query.
-fn addresses(message: &[u8]) -> Option<Result<Vec<Ipv4Addr>, u8>> {
+/// The addresses of an answer, or its response code; `None` when it isn't an answer to our query.
+fn addresses(message: &[u8], family: Family) -> Option<Result<Vec<IpAddr>, u8>> {
     let word = |at: usize| Some(u16::from_be_bytes([*message.get(at)?, *message.get(at + 1)?]));
     let flags = word(2)?;
     if word(0)? != QUERY_ID || flags & 0x8000 == 0 {
@@ -134,8 +142,11 @@ fn addresses(message: &[u8]) -> Option<Result<Vec<Ipv4Addr>, u8>> {
         at = skip_name(message, at)?;
         let (kind, length) = (word(at)?, usize::from(word(at + 8)?));
         let data = message.get(at + 10..at + 10 + length)?;
-        if let (TYPE_A, [a, b, c, d]) = (kind, data) {
-            found.push(Ipv4Addr::new(*a, *b, *c, *d));
+        if kind == record_type(family) {
+            found.push(match family {
+                Family::Ipv4 => IpAddr::from(<[u8; 4]>::try_from(data).ok()?),
+                Family::Ipv6 => IpAddr::from(<[u8; 16]>::try_from(data).ok()?),
+            });
         }
         at += 10 + length;
     }
@@ -154,26 +165,38 @@ fn skip_name(message: &[u8], mut at: usize) -> Option<usize> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
 mod tests {
     use super::*;
 
-    fn answer(code: u8, records: &[[u8; 4]]) -> Vec<u8> {
-        let mut message = query("kubernetes.default.svc.cluster.local");
+    fn answer(code: u8, records: &[&str]) -> Vec<u8> {
+        let records: Vec<IpAddr> = records.iter().map(|record| record.parse().unwrap()).collect();
+        let mut message = query("kubernetes.default.svc.cluster.local", Family::Ipv4);
         message[2] |= 0x80;
         message[3] = code;
         message[7] = u8::try_from(records.len()).unwrap_or_default();
         for record in records {
-            message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4]);
-            message.extend(record);
+            let data = match record {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            };
+            message.extend([0xc0, 12]);
+            message.extend(record_type(Family::of(record)).to_be_bytes());
+            message.extend([0, 1, 0, 0, 0, 30, 0]);
+            message.push(u8::try_from(data.len()).unwrap());
+            message.extend(data);
         }
         message
     }
 
     #[test]
     fn reads_the_records_of_an_answer() {
-        assert_eq!(addresses(&answer(0, &[[10, 96, 0, 1]])), Some(Ok(vec![Ipv4Addr::new(10, 96, 0, 1)])));
-        assert_eq!(addresses(&answer(0, &[])), Some(Ok(vec![])));
-        assert_eq!(addresses(&answer(3, &[])), Some(Err(3)));
+        let both = answer(0, &["10.96.0.1", "fd10:96::1"]);
+        for (family, address) in [(Family::Ipv4, "10.96.0.1"), (Family::Ipv6, "fd10:96::1")] {
+            assert_eq!(addresses(&both, family), Some(Ok(vec![address.parse().unwrap()])));
+            assert_eq!(addresses(&answer(0, &[]), family), Some(Ok(vec![])));
+            assert_eq!(addresses(&answer(3, &[]), family), Some(Err(3)));
+        }
     }
 
     #[test]
@@ -187,13 +210,15 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_refused() {
-        let whole = answer(0, &[[10, 96, 0, 1]]);
-        for length in 0..whole.len() {
-            assert_eq!(addresses(&whole[..length]), None, "cut at {length}");
+        for (family, record) in [(Family::Ipv4, "10.96.0.1"), (Family::Ipv6, "fd10:96::1")] {
+            let whole = answer(0, &[record]);
+            for length in 0..whole.len() {
+                assert_eq!(addresses(&whole[..length], family), None, "cut at {length}");
+            }
+            assert_eq!(addresses(&query("a", family), family), None, "a query is no answer");
+            let mut other = whole;
+            other[0] ^= 1;
+            assert_eq!(addresses(&other, family), None, "another query's");
         }
-        assert_eq!(addresses(&query("a")), None, "a query is no answer");
-        let mut other = whole;
-        other[0] ^= 1;
-        assert_eq!(addresses(&other), None, "another query's");
     }
 }

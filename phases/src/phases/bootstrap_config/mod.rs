@@ -145,6 +145,34 @@ mod tests {
     }
 
     #[test]
+    fn follows_the_address_families() -> Check {
+        for (spec, server, pods, services, dns) in [
+            (
+                testing::dual_stack()?,
+                "https://192.168.66.2:6443",
+                "10.244.0.0/16,fd10:244::/56",
+                "10.96.0.0/12,fd10:96::/112",
+                "10.96.0.10",
+            ),
+            (testing::ipv6_only()?, "https://[fd00::1]:6443", "fd10:244::/56", "fd10:96::/112", "fd10:96::a"),
+        ] {
+            let objects = objects(&spec, CA)?;
+            let inner = |name: &str, key: &str| -> Result<Value, serde_saphyr::Error> {
+                let map = testing::find(&objects, "ConfigMap", name);
+                serde_saphyr::from_str(map["data"][key].as_str().unwrap_or_default())
+            };
+            assert_eq!(inner("cluster-info", "kubeconfig")?["clusters"][0]["cluster"]["server"], server);
+            let networking = &inner("kubeadm-config", "ClusterConfiguration")?["networking"];
+            assert_eq!(
+                (&networking["podSubnet"], &networking["serviceSubnet"]),
+                (&pods.into(), &services.into())
+            );
+            assert_eq!(inner("kubelet-config", "kubelet")?["clusterDNS"], serde_json::json!([dns]));
+        }
+        Ok(())
+    }
+
+    #[test]
     fn follows_the_spec() -> Check {
         let mut spec = testing::spec()?;
         spec.kubernetes = KubernetesVersion::parse("v1.34.4")?;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::{CONTAINERD_IS_UP, MachineError, ROLE};
 use crate::engine::PhaseError;
 use crate::phases::containers::{self, Watch, component_name, node_name};
+use crate::phases::network::sysctls;
 use crate::phases::{Context, images, wait};
 use crate::ports::{ContainerSpec, Mount, MountKind, Network, label};
-use crate::spec::networking::{CONTROL_PLANE_ADDRESS, NODE_SUBNET};
-use crate::spec::{ClusterSpec, Component, NodeSpec};
+use crate::spec::networking::Networking;
+use crate::spec::{ClusterSpec, Component, Family, NodeSpec};
 
 /// What is kept of a machine beyond its container, and where it is mounted.
 pub(super) const VOLUMES: [&str; 2] = ["containerd", "kubelet"];
@@ -82,7 +83,16 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<boo
 async fn has_link(cx: &Context, node: &NodeSpec, container: &str) -> Result<bool, PhaseError> {
     let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
     let other_end = format!("/sys/class/net/veth-{}", node.name());
-    let routed = format!("ip -4 route show default | grep -q 'via {CONTROL_PLANE_ADDRESS} dev eth0'");
+    let routed: Vec<_> = cx
+        .spec
+        .networking
+        .families()
+        .map(|family| {
+            let (option, gateway) = (ip_option(family), family.control_plane());
+            format!("ip {option} route show default | grep -q 'via {gateway} dev eth0'")
+        })
+        .collect();
+    let routed = routed.join(" && ");
     let (here, there) = (["/bin/sh", "-c", &routed], ["test", "-e", &other_end]);
     let runtime = &cx.ports.runtime;
     let (here, there) =
@@ -129,20 +139,37 @@ async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseErr
     }
     runtime.remove(&helper.name).await?;
 
-    let script = format!(
-        "ip link set dev eth0 addrgenmode none; ip addr replace {address}/{prefix} dev eth0; \
-         ip link set dev eth0 up; ip route replace default via {gateway}; \
-         printf 'nameserver {gateway}\\n' >/etc/resolv.conf",
-        address = node.address(),
-        prefix = NODE_SUBNET.prefix_len(),
-        gateway = CONTROL_PLANE_ADDRESS,
-    );
-    let output = runtime.exec(&machine, &["/bin/sh", "-euc", &script], &[]).await?;
+    let output =
+        runtime.exec(&machine, &["/bin/sh", "-euc", &addressing(&cx.spec.networking, node)], &[]).await?;
     if output.code != 0 {
         let (step, code) = ("setting the address", output.code);
         return Err(MachineError::Step { node: name, step, code, output: output.stderr }.into());
     }
     Ok(())
+}
+
+/// A script that gives eth0 its addresses and routes, in the families of the cluster alone.
+fn addressing(networking: &Networking, node: &NodeSpec) -> String {
+    let mut lines = Vec::new();
+    if !networking.has(Family::Ipv6) {
+        lines.push("ip link set dev eth0 addrgenmode none".to_owned());
+    }
+    lines.push("ip link set dev eth0 up".to_owned());
+    for family in networking.families() {
+        let (address, prefix) = (node.address(family), family.node_subnet().prefix_len());
+        lines.push(format!("ip addr replace {address}/{prefix} dev eth0"));
+        lines.push(format!("ip {} route replace default via {}", ip_option(family), family.control_plane()));
+    }
+    lines.push(format!("echo nameserver {} >/etc/resolv.conf", networking.control_plane()));
+    lines.join("\n")
+}
+
+/// The option of ip(8) that means one family.
+fn ip_option(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "-4",
+        Family::Ipv6 => "-6",
+    }
 }
 
 /// The machine of a container node. It runs systemd and runc, so it keeps most capabilities and
@@ -168,6 +195,7 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
             kind: MountKind::Tmpfs { bytes: None, exec: true },
         }))
         .collect();
+    machine.sysctls = sysctls(spec);
     machine.stop_signal = Some("SIGRTMIN+3".to_owned());
     machine
 }

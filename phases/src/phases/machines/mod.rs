@@ -11,7 +11,8 @@ use crate::events::Outcome;
 use crate::phases::containers::{self, node_name};
 use crate::phases::{Context, PhaseId};
 use crate::ports::{ExecOutput, Runtime, RuntimeError};
-use crate::spec::{ClusterName, ClusterSpec, NodeKind, NodeSpec};
+use crate::spec::networking::Networking;
+use crate::spec::{ClusterName, ClusterSpec, Family, NodeKind, NodeSpec};
 
 /// Label value of a node's container.
 pub const ROLE: &str = "node";
@@ -50,10 +51,33 @@ async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseErr
         NodeKind::Container => container::start(cx, node, mtu).await?,
         NodeKind::Vm(size) => vm::start(cx, node, size, mtu).await?,
     };
+    if booted && cx.spec.networking.has(Family::Ipv6) {
+        tell_kubelet(cx, node).await?;
+    }
     if booted {
         cx.events.step(PhaseId::Machines, format!("{} booted", node.name()));
     }
     Ok(booted)
+}
+
+/// Lets the kubelet register with the addresses of all families, however the machine is joined: by
+/// itself it takes one of one family.
+async fn tell_kubelet(cx: &Context, node: &NodeSpec) -> Result<(), PhaseError> {
+    let line = format!("KUBELET_EXTRA_ARGS=--node-ip={}", node_ip(&cx.spec.networking, node));
+    let write = format!("echo {line} >/etc/default/kubelet");
+    let command = ["/bin/sh", "-euc", &write];
+    let output = exec(cx.ports.runtime.as_ref(), &cx.spec.name, node, &command, &[]).await?;
+    if output.code != 0 {
+        let (node, step, code) = (node.name(), "writing /etc/default/kubelet", output.code);
+        return Err(MachineError::Step { node, step, code, output: output.stderr }.into());
+    }
+    Ok(())
+}
+
+/// The kubelet's `--node-ip`: an address of each family, the primary one first.
+pub(super) fn node_ip(networking: &Networking, node: &NodeSpec) -> String {
+    let addresses: Vec<_> = networking.families().map(|family| node.address(family).to_string()).collect();
+    addresses.join(",")
 }
 
 /// Runs a command on a node, whatever it runs on.

@@ -11,7 +11,7 @@ use crate::engine::PhaseError;
 use crate::phases::containers::{self, Watch, component_name, node_name};
 use crate::phases::{Context, images, wait};
 use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, label};
-use crate::spec::{ClusterSpec, Component, NodeSpec, VmSize};
+use crate::spec::{ClusterSpec, Component, Family, NodeSpec, VmSize};
 
 /// The name of this kind.
 pub(super) const KIND: &str = "vm";
@@ -117,7 +117,7 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> Conta
     machine.env = [
         ("NODE_NAME", node.name()),
         ("NODE_MAC", node.mac()),
-        ("NODE_ADDRESS", node.address().to_string()),
+        ("NODE_ADDRESS", node.address(spec.networking.primary()).to_string()),
         ("CPUS", size.cpus.to_string()),
         ("MEMORY_MIB", size.memory_mib.to_string()),
         ("DISK_GIB", size.disk_gib.to_string()),
@@ -125,6 +125,9 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> Conta
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
+    if let Some(arguments) = dhcp(spec, node) {
+        machine.env.insert("HOIST_VM_APPEND".to_owned(), arguments);
+    }
     machine.capabilities = CAPABILITIES.map(str::to_owned).to_vec();
     machine.devices = vec![DeviceRule::TUN, DeviceRule::KVM];
     machine.mounts = vec![
@@ -133,6 +136,16 @@ fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> Conta
     ];
     machine.memory_bytes = Some((u64::from(size.memory_mib) << 20) + QEMU_BYTES);
     machine
+}
+
+/// Kernel arguments that tell the guest which clients of DHCP to run, when that of IPv4 alone isn't
+/// right. A lease of IPv6 brings no host name.
+fn dhcp(spec: &ClusterSpec, node: &NodeSpec) -> Option<String> {
+    match (spec.networking.has(Family::Ipv4), spec.networking.has(Family::Ipv6)) {
+        (_, false) => None,
+        (true, true) => Some("hoist.dhcp6".to_owned()),
+        (false, true) => Some(format!("hoist.dhcp6 hoist.nodhcp4 systemd.hostname={}", node.name())),
+    }
 }
 
 /// Tap and bridge; device nodes; handing qemu to its user.

@@ -1,10 +1,13 @@
 //! network: the shared namespace with its bridge, DHCP, DNS, NAT and the published API port.
 //!
 //! The namespace belongs to a container that does nothing else, so that a crash of dnsmasq, one
-//! more sharer, strands nobody.
+//! more sharer, strands nobody. Nothing is configured of an address family that no range is of.
 
-use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+mod dnsmasq;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +19,8 @@ use crate::events::Outcome;
 use crate::phases::containers::{self, ContainerError, Watch, component_name};
 use crate::phases::{Context, NetworkFacts, PhaseId, images, konnectivity, wait};
 use crate::ports::{ContainerPort, ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime};
-use crate::spec::networking::{API_PORT, CONTROL_PLANE_ADDRESS, NODE_SUBNET};
-use crate::spec::{ClusterSpec, Component, MAX_NODE_NUMBER, NodeKind, NodeSpec};
+use crate::spec::networking::API_PORT;
+use crate::spec::{ClusterSpec, Component, Family, Subnets};
 
 /// User and group of every container that needs no root: the `nonroot` of many images.
 pub(super) const NONROOT: &str = "65532:65532";
@@ -44,6 +47,15 @@ enum NetworkError {
     },
     #[error("dnsmasq wrote facts that can't be read: {0:?}")]
     Facts(String),
+    #[error(
+        "networking.podSubnet {pods}: the engine's host has no IPv6; enable it there (kernel argument ipv6.disable, \
+         sysctl net.ipv6), or choose --ip-family ipv4"
+    )]
+    NoIpv6 {
+        pods: Subnets,
+        #[source]
+        source: ContainerError,
+    },
 }
 
 pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
@@ -54,7 +66,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let runtime = &cx.ports.runtime;
     let name = &cx.spec.name;
     let owner_changed = containers::reconcile(runtime, name, Component::Owner.name(), owner(&cx.spec)).await;
-    let owner_changed = owner_changed.map_err(|error| listen_trouble(&cx.spec, error))?;
+    let owner_changed = owner_changed.map_err(|error| explain(&cx.spec, error))?;
     let changed = containers::reconcile(runtime, name, Component::Dnsmasq.name(), dnsmasq(&cx.spec)).await?;
 
     let api = published_port(runtime, &component_name(name, Component::Owner)).await?;
@@ -77,7 +89,7 @@ fn owner(spec: &ClusterSpec) -> ContainerSpec {
     owner.user = Some(NONROOT.to_owned());
     owner.publish = published(spec);
     // The namespace routes between nodes, and from them to the outside.
-    owner.sysctls.insert("net.ipv4.ip_forward".to_owned(), "1".to_owned());
+    owner.sysctls = sysctls(spec);
     owner.mounts = vec![etcd_data(spec)];
     owner.memory_bytes = Some(limits.memory_bytes + tmpfs_bytes(spec));
     owner.cpu_millis = Some(limits.cpu_millis);
@@ -101,6 +113,37 @@ fn redirects(spec: &ClusterSpec) -> String {
     let ports = [(endpoint.port, API_PORT), (konnectivity::AGENT_PORT, konnectivity::AGENT_PORT)];
     let to = |address| ports.map(|(port, here)| format!("{address},{port},{here}")).join(" ");
     endpoint.addresses.iter().map(to).collect::<Vec<_>>().join(" ")
+}
+
+/// Settings of a network namespace that routes in the cluster's families. An engine turns IPv6 off
+/// in every container it gives no IPv6 address; without IPv6 in the cluster it stays off.
+pub(super) fn sysctls(spec: &ClusterSpec) -> BTreeMap<String, String> {
+    const IPV6: [(&str, &str); 4] = [
+        ("net.ipv6.conf.all.disable_ipv6", "0"),
+        ("net.ipv6.conf.default.disable_ipv6", "0"),
+        ("net.ipv6.conf.all.forwarding", "1"),
+        // Addresses are fixed and nobody else's: a second of waiting for an owner's objection is wasted.
+        ("net.ipv6.conf.default.accept_dad", "0"),
+    ];
+    let sysctls = spec.networking.families().flat_map(|family| match family {
+        Family::Ipv4 => [("net.ipv4.ip_forward", "1")].as_slice(),
+        Family::Ipv6 => IPV6.as_slice(),
+    });
+    sysctls.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// Without IPv6 in its kernel an engine can't set what isn't there, and names it.
+fn explain(spec: &ClusterSpec, source: ContainerError) -> PhaseError {
+    if spec.networking.has(Family::Ipv6) && names_ipv6(&source) {
+        return NetworkError::NoIpv6 { pods: spec.networking.pod_subnet, source }.into();
+    }
+    listen_trouble(spec, source)
+}
+
+fn names_ipv6(error: &(dyn Error + 'static)) -> bool {
+    let message = error.to_string();
+    let here = ["net/ipv6", "net.ipv6"].iter().any(|name| message.contains(name));
+    here || error.source().is_some_and(names_ipv6)
 }
 
 /// Pages of a tmpfs are charged to whoever touched them first, which may be the owner.
@@ -127,13 +170,16 @@ fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
         Network::Container(component_name(&spec.name, Component::Owner)),
     );
     dnsmasq.entrypoint = vec!["/bin/sh".to_owned(), "/etc/hoist/namespace.sh".to_owned()];
-    dnsmasq
-        .env
-        .insert("BRIDGE_ADDRESS".to_owned(), format!("{CONTROL_PLANE_ADDRESS}/{}", NODE_SUBNET.prefix_len()));
-    dnsmasq.env.insert("NODE_SUBNET".to_owned(), NODE_SUBNET.to_string());
+    for family in spec.networking.families() {
+        let (address, subnet) = (family.control_plane(), family.node_subnet());
+        let suffix = family.to_string().to_uppercase();
+        dnsmasq.env.insert(format!("BRIDGE_{suffix}"), format!("{address}/{}", subnet.prefix_len()));
+        dnsmasq.env.insert(format!("NODES_{suffix}"), subnet.to_string());
+    }
     dnsmasq.env.insert("REDIRECTS".to_owned(), redirects(spec));
-    // Bridge, address and NAT; raw sockets for DHCP; ports 53 and 67. With the rest dnsmasq gives
-    // its lease file and itself to an unprivileged user, who keeps the first three.
+    // Bridge, address and NAT; raw sockets for DHCP and router advertisements; ports 53, 67 and 547.
+    // With the rest dnsmasq gives its lease file and itself to an unprivileged user, who keeps the
+    // first three.
     dnsmasq.capabilities =
         ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE", "CHOWN", "SETGID", "SETUID"].map(str::to_owned).to_vec();
     dnsmasq.mounts = vec![
@@ -147,55 +193,12 @@ fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
     };
     dnsmasq.files = vec![
         file("/etc/hoist/namespace.sh", include_str!("namespace.sh")),
-        file("/etc/hoist/dnsmasq.conf", &dnsmasq_conf(spec)),
+        file("/etc/hoist/dnsmasq.conf", &dnsmasq::configuration(spec)),
     ];
     dnsmasq.memory_bytes = Some(limits.memory_bytes);
     dnsmasq.cpu_millis = Some(limits.cpu_millis);
     dnsmasq.restart = true;
     dnsmasq
-}
-
-/// dnsmasq's configuration (dnsmasq(8)). Every node number has its lease and name reserved, so that
-/// a node added later needs no reload.
-fn dnsmasq_conf(spec: &ClusterSpec) -> String {
-    let mut conf = format!(
-        "interface=br0\n\
-         except-interface=lo\n\
-         bind-dynamic\n\
-         user=nobody\n\
-         group=nogroup\n\
-         log-facility=-\n\
-         pid-file=/run/dnsmasq.pid\n\
-         no-hosts\n\
-         domain-needed\n\
-         bogus-priv\n\
-         local=/{domain}/\n\
-         cache-size=1000\n\
-         dhcp-leasefile=/run/dnsmasq.leases\n\
-         dhcp-authoritative\n\
-         dhcp-rapid-commit\n\
-         no-ping\n\
-         dhcp-range={subnet},static,{mask},infinite\n\
-         dhcp-option=option:router,{address}\n\
-         dhcp-option=option:dns-server,{address}\n\
-         host-record=control-plane,{address}\n",
-        domain = spec.networking.dns_domain,
-        subnet = NODE_SUBNET.network(),
-        mask = NODE_SUBNET.netmask(),
-        address = CONTROL_PLANE_ADDRESS,
-    );
-    for node in (1..=u32::from(MAX_NODE_NUMBER)).filter_map(|n| NodeSpec::new(n, NodeKind::Container).ok()) {
-        let (name, mac, address) = (node.name(), node.mac(), node.address());
-        let _ = writeln!(conf, "dhcp-host={mac},{address},{name}\nhost-record={name},{address}");
-    }
-    // Nodes know the endpoint's name even where nobody else resolves it.
-    if let Some(endpoint) = spec.control_plane_endpoint.as_ref().filter(|e| e.host.parse::<IpAddr>().is_err())
-    {
-        for address in &endpoint.addresses {
-            let _ = writeln!(conf, "host-record={},{address}", endpoint.host);
-        }
-    }
-    conf
 }
 
 async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::net::SocketAddr, PhaseError> {
@@ -207,7 +210,7 @@ async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::
 /// Engines say it in words of their own: a port that is taken, an address the host doesn't have.
 fn listen_trouble(spec: &ClusterSpec, error: ContainerError) -> PhaseError {
     const WORDS: [&str; 4] = ["already allocated", "already in use", "cannot assign", "can't assign"];
-    let mut causes = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+    let mut causes = std::iter::successors(Some(&error as &dyn Error), |error| (*error).source());
     let about_a_port = causes.any(|cause| {
         let text = cause.to_string().to_lowercase();
         WORDS.iter().any(|words| text.contains(words))
@@ -257,6 +260,46 @@ fn parse_facts(line: &str) -> Result<(u32, u64), NetworkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ipv6_is_turned_on_where_it_is_asked_for() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::phases::addon::testing;
+
+        for (spec, v4, v6) in [
+            (testing::spec()?, true, false),
+            (testing::dual_stack()?, true, true),
+            (testing::ipv6_only()?, false, true),
+        ] {
+            let sysctls = sysctls(&spec);
+            assert_eq!(sysctls.contains_key("net.ipv4.ip_forward"), v4);
+            assert_eq!(sysctls.keys().any(|key| key.starts_with("net.ipv6.")), v6);
+            let env = dnsmasq(&spec).env;
+            assert_eq!(env.get("BRIDGE_IPV4").map(String::as_str), v4.then_some("192.168.66.2/24"));
+            assert_eq!(env.get("NODES_IPV4").map(String::as_str), v4.then_some("192.168.66.0/24"));
+            assert_eq!(env.get("BRIDGE_IPV6").map(String::as_str), v6.then_some("fd00::1/64"));
+            assert_eq!(env.get("NODES_IPV6").map(String::as_str), v6.then_some("fd00::/64"));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_host_without_ipv6_is_told_of() -> Result<(), Box<dyn std::error::Error>> {
+        use crate::phases::addon::testing;
+        use crate::ports::RuntimeError;
+
+        let failed = |source: &str| {
+            let (operation, object) = ("start container", "hoist-t-owner".to_owned());
+            ContainerError::from(RuntimeError::Failed { operation, object, source: source.into() })
+        };
+        let no_file = "write sysctl key net.ipv6.conf.all.disable_ipv6: open /proc/sys/net/ipv6/conf/all/disable_ipv6: no such file or directory";
+        let told = explain(&testing::dual_stack()?, failed(no_file)).to_string();
+        assert!(told.contains("networking.podSubnet 10.244.0.0/16,fd10:244::/56"), "{told}");
+        assert!(told.contains("--ip-family ipv4"), "{told}");
+        for (spec, source) in [(testing::dual_stack()?, "no space left"), (testing::spec()?, no_file)] {
+            assert!(explain(&spec, failed(source)).downcast::<ContainerError>().is_ok());
+        }
+        Ok(())
+    }
 
     #[test]
     fn facts_are_read_whole_or_refused() {

@@ -1,23 +1,37 @@
 #!/bin/sh
 # Lays out the shared network namespace, then becomes dnsmasq. Safe to run again: after a crash of
 # dnsmasq everything is there already, after a restart of the namespace's owner nothing is.
+#
+# BRIDGE_IPV4, NODES_IPV4  address of the bridge and network of the nodes; absent without IPv4
+# BRIDGE_IPV6, NODES_IPV6  the same of IPv6
 set -eu
 
 mtu=$(cat /sys/class/net/eth0/mtu)
 
 if [ ! -e /sys/class/net/br0 ]; then
     # A fixed address keeps the bridge from taking that of whichever port joins first, which would
-    # leave the nodes with a stale ARP entry for their gateway. No link-local IPv6 unless asked for.
+    # leave the nodes with a stale ARP entry for their gateway.
     ip link add name br0 address 52:55:00:d1:55:00 type bridge forward_delay 0
-    ip link set dev br0 addrgenmode none
+    # A link-local address only where there is IPv6: neighbours and routers are found with it.
+    [ -n "${BRIDGE_IPV6:-}" ] || ip link set dev br0 addrgenmode none
 fi
 ip link set dev br0 mtu "$mtu" up
-ip addr replace "$BRIDGE_ADDRESS" dev br0
 
-# Nodes reach the outside with the namespace's own address.
-rule="POSTROUTING -s $NODE_SUBNET ! -d $NODE_SUBNET -o eth0 -j MASQUERADE"
-# shellcheck disable=SC2086 # the rule is a list of words
-iptables -w -t nat -C $rule 2>/dev/null || iptables -w -t nat -A $rule
+# masquerade PROGRAM NODES: nodes reach the outside with the namespace's own address.
+masquerade() {
+    rule="POSTROUTING -s $2 ! -d $2 -o eth0 -j MASQUERADE"
+    # shellcheck disable=SC2086 # the rule is a list of words
+    "$1" -w -t nat -C $rule 2>/dev/null || "$1" -w -t nat -A $rule
+}
+if [ -n "${BRIDGE_IPV4:-}" ]; then
+    ip addr replace "$BRIDGE_IPV4" dev br0
+    masquerade iptables "$NODES_IPV4"
+fi
+if [ -n "${BRIDGE_IPV6:-}" ]; then
+    ip addr replace "$BRIDGE_IPV6" dev br0 nodad
+    # Engines give IPv6 to their networks on request alone; without it there is no outside.
+    [ -z "$(ip -6 addr show dev eth0 scope global)" ] || masquerade ip6tables "$NODES_IPV6"
+fi
 
 # An endpoint that machines elsewhere know the control plane by is served right here for nodes. A
 # chain of its own, so that an address of before is forgotten.
@@ -37,4 +51,6 @@ echo "mtu=$mtu nofile=$(ulimit -Hn)" >/run/hoist-facts
 
 # Under an unlimited number of open files dnsmasq would try to close each of them at its start.
 ulimit -n 1024
-exec dnsmasq --keep-in-foreground --conf-file=/etc/hoist/dnsmasq.conf --dhcp-option="option:mtu,$mtu"
+set -- --keep-in-foreground --conf-file=/etc/hoist/dnsmasq.conf
+[ -z "${BRIDGE_IPV4:-}" ] || set -- "$@" --dhcp-option="option:mtu,$mtu"
+exec dnsmasq "$@"

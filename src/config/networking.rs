@@ -1,0 +1,159 @@
+//! Address ranges and families.
+
+use hoist_phases::spec::networking::{DEFAULT_PODS, DEFAULT_SERVICES};
+use hoist_phases::spec::{Family, Networking, Subnets, SubnetsError};
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::problem::{Problem, Problems};
+use super::resolve::Given;
+
+/// What is said about the network, by flags or the file.
+pub(super) struct NetworkingInput {
+    pub ip_family: Option<Given<String>>,
+    pub pods: Option<Given<String>>,
+    pub services: Option<Given<String>>,
+    pub node_mask_size_ipv4: Option<u8>,
+    pub node_mask_size_ipv6: Option<u8>,
+    pub dns_domain: Option<String>,
+}
+
+/// The address families of a cluster by name, and the default ranges that go with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IpFamily {
+    Ipv4,
+    Ipv6,
+    Dual,
+}
+
+impl IpFamily {
+    const ALL: [Self; 3] = [Self::Ipv4, Self::Ipv6, Self::Dual];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Dual => "dual",
+        }
+    }
+
+    fn parse(given: &Given<String>) -> Result<Self, Problem> {
+        let found = Self::ALL.into_iter().find(|family| family.name() == given.value);
+        found.ok_or_else(|| {
+            Problem::new(given.field, format_args!("{:?}", given.value), "must be ipv4, ipv6 or dual")
+        })
+    }
+
+    /// Whether ranges are of these families, in any order.
+    fn fits(self, subnets: &Subnets) -> bool {
+        let has = |family| subnets.families().any(|other| other == family);
+        (has(Family::Ipv4), has(Family::Ipv6))
+            == match self {
+                Self::Ipv4 => (true, false),
+                Self::Ipv6 => (false, true),
+                Self::Dual => (true, true),
+            }
+    }
+
+    fn choose(self, (ipv4, ipv6): (Ipv4Net, Ipv6Net)) -> Subnets {
+        match self {
+            Self::Ipv4 => Subnets::single(ipv4.into()),
+            Self::Ipv6 => Subnets::single(ipv6.into()),
+            Self::Dual => Subnets::dual(ipv4, ipv6),
+        }
+    }
+}
+
+/// Puts what is said into the specification. A family chooses the ranges that nobody named, unless
+/// those of the cluster are of it already.
+pub(super) fn apply(networking: &mut Networking, input: NetworkingInput, problems: &mut Problems) {
+    let NetworkingInput { ip_family, pods, services, node_mask_size_ipv4, node_mask_size_ipv6, dns_domain } =
+        input;
+    let family = ip_family.and_then(|given| problems.keep(IpFamily::parse(&given)));
+    for (subnets, given, defaults) in [
+        (&mut networking.pod_subnet, pods, DEFAULT_PODS),
+        (&mut networking.service_subnet, services, DEFAULT_SERVICES),
+    ] {
+        match (given, family) {
+            (Some(given), family) => {
+                if let Some(read) = problems.keep(read(&given, family)) {
+                    *subnets = read;
+                }
+            }
+            (None, Some(family)) if !family.fits(subnets) => *subnets = family.choose(defaults),
+            (None, _) => {}
+        }
+    }
+    networking.node_mask_size_ipv4 = node_mask_size_ipv4.unwrap_or(networking.node_mask_size_ipv4);
+    networking.node_mask_size_ipv6 = node_mask_size_ipv6.unwrap_or(networking.node_mask_size_ipv6);
+    if let Some(domain) = dns_domain {
+        networking.dns_domain = domain;
+    }
+}
+
+fn read(given: &Given<String>, family: Option<IpFamily>) -> Result<Subnets, Problem> {
+    let wrong = |rule: String| Problem::new(given.field, format_args!("{:?}", given.value), rule);
+    let subnets: Subnets = given.value.parse().map_err(|error: SubnetsError| wrong(error.to_string()))?;
+    match family {
+        Some(family) if !family.fits(&subnets) => {
+            Err(wrong(format!("must be of the families that --ip-family asks for, {}", family.name())))
+        }
+        _ => Ok(subnets),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
+mod tests {
+    use super::*;
+
+    fn resolved(family: Option<&str>, pods: Option<&str>, services: Option<&str>) -> Result<String, String> {
+        let given = |field, text: Option<&str>| text.map(|text| Given { field, value: text.to_owned() });
+        let mut networking = Networking::default();
+        let mut problems = Problems::default();
+        let input = NetworkingInput {
+            ip_family: given("--ip-family", family),
+            pods: given("--pod-subnet", pods),
+            services: given("--service-subnet", services),
+            node_mask_size_ipv4: None,
+            node_mask_size_ipv6: None,
+            dns_domain: None,
+        };
+        apply(&mut networking, input, &mut problems);
+        problems.into_result().map_err(|error| error.to_string())?;
+        Ok(format!("{} {}", networking.pod_subnet, networking.service_subnet))
+    }
+
+    #[test]
+    fn a_family_chooses_the_ranges_that_nobody_named() {
+        for (family, pods, services, wanted) in [
+            (None, None, None, "10.244.0.0/16 10.96.0.0/12"),
+            (Some("ipv4"), Some("10.1.0.0/16"), None, "10.1.0.0/16 10.96.0.0/12"),
+            (Some("ipv6"), None, None, "fd10:244::/56 fd10:96::/112"),
+            (Some("ipv6"), Some("fd11::/56"), None, "fd11::/56 fd10:96::/112"),
+            (Some("dual"), None, None, "10.244.0.0/16,fd10:244::/56 10.96.0.0/12,fd10:96::/112"),
+            (
+                Some("dual"),
+                Some("fd11::/56,10.1.0.0/16"),
+                None,
+                "fd11::/56,10.1.0.0/16 10.96.0.0/12,fd10:96::/112",
+            ),
+            (None, Some("fd11::/56"), Some("fd12::/112"), "fd11::/56 fd12::/112"),
+        ] {
+            assert_eq!(resolved(family, pods, services).as_deref(), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn a_range_of_another_family_is_refused() {
+        for (family, pods, part) in [
+            (Some("six"), None, "must be ipv4, ipv6 or dual"),
+            (Some("ipv6"), Some("10.1.0.0/16"), "--pod-subnet \"10.1.0.0/16\": must be of the families"),
+            (Some("dual"), Some("10.1.0.0/16"), "dual"),
+            (Some("ipv4"), Some("10.1.0.0/16,fd11::/56"), "ipv4"),
+            (None, Some("10.1.0.1/16"), "host bits set; the range is 10.1.0.0/16"),
+        ] {
+            let error = resolved(family, pods, None).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
