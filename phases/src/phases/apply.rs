@@ -129,9 +129,15 @@ pub(super) fn may_succeed_later(error: &KubeError) -> bool {
 }
 
 /// A Service that asks for an address before the API server has loaded its ranges is called
-/// invalid, though nothing is wrong with it (`ipallocator.ErrMismatchedNetwork`, `ErrNotReady`).
+/// invalid, though nothing is wrong with it (`ipallocator.ErrMismatchedNetwork`, `ErrNotReady`). A
+/// creation that fails half way, for one family of two or by a lost answer, leaves its address
+/// taken for a moment (`ErrAllocated`); whoever holds it for good is named when the time is up.
 fn is_early_service(error: &KubeError) -> bool {
-    const EARLY: [&str; 2] = ["the provided network does not match the current range", "allocator not ready"];
+    const EARLY: [&str; 3] = [
+        "the provided network does not match the current range",
+        "allocator not ready",
+        "provided IP is already allocated",
+    ];
     matches!(error, KubeError::Status { code: 422, message, .. } if EARLY.iter().any(|early| message.contains(early)))
 }
 
@@ -264,11 +270,12 @@ mod tests {
             code: 422,
             message: message.to_owned(),
         };
-        let early = "failed to allocate IP 10.96.0.10: the provided network does not match the current range";
-        assert!(may_succeed_later(&refused(early)));
-        assert!(!may_succeed_later(&refused(
-            "failed to allocate IP 10.96.0.10: provided IP is already allocated"
-        )));
+        for early in
+            ["the provided network does not match the current range", "provided IP is already allocated"]
+        {
+            assert!(may_succeed_later(&refused(&format!("failed to allocate IP 10.96.0.10: {early}"))));
+        }
+        assert!(!may_succeed_later(&refused("the provided IP is not in the valid range")));
     }
 
     #[tokio::test]
