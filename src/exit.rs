@@ -10,8 +10,8 @@ use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
 use crate::cli::{
-    ApplyCommandError, Interrupted, LogsError, MachineError, NodeCommandError, NotReady, NotWell,
-    SessionError, UnknownImage, UpError,
+    ApplyCommandError, ChecksFailed, Interrupted, LogsError, MachineError, NodeCommandError, NotReady,
+    NotWell, SessionError, UnknownImage, UpError,
 };
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
@@ -47,7 +47,7 @@ pub const CODES: &[(Code, &str)] = &[
     (NOT_READY, "the cluster, or what `hoist wait` was asked for, was not ready within the deadline"),
     (NO_CLUSTER, "there is no cluster of that name"),
     (CONFLICT, "a cluster of that name exists with other settings, or another hoist is working on it"),
-    (NOT_WELL, "`hoist status` found something wrong with the cluster"),
+    (NOT_WELL, "`hoist status` or `hoist doctor` found something wrong with the cluster"),
     (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
 ];
 
@@ -76,7 +76,7 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     if let Some(LogsError::Unknown { .. }) = error.downcast_ref() {
         return Some(USAGE);
     }
-    if error.is::<NotWell>() {
+    if error.is::<NotWell>() || error.is::<ChecksFailed>() {
         return Some(NOT_WELL);
     }
     if error.is::<NotReady>() {

@@ -13,4 +13,5 @@ pub mod kubeconfig;
 pub mod nodes;
 pub mod report;
 pub mod runtime;
+pub mod steward;
 pub mod store;

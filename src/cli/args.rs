@@ -49,6 +49,8 @@ pub enum Command {
     List(OutputArgs),
     /// Tell how a cluster's components and nodes are; exit code 9 when not all is well
     Status(OutputArgs),
+    /// Look for what keeps workloads from running; exit code 9 when something does
+    Doctor(OutputArgs),
     /// Apply manifests; what they refer to may appear meanwhile
     Apply(ApplyArgs),
     /// Return when Deployments are ready or a level is reached; exit code 6 when not in time
@@ -76,6 +78,13 @@ pub enum Command {
     Completion {
         /// The shell it is for
         shell: clap_complete::Shell,
+    },
+    /// Keep what must follow the nodes; runs in the container that `up` makes for it
+    #[command(hide = true)]
+    Steward {
+        /// Ask the one that runs here for what it can't do
+        #[arg(long)]
+        health: bool,
     },
     /// Write the reference pages that are made from the code
     #[command(hide = true)]
@@ -184,10 +193,16 @@ pub struct UpArgs {
     /// [default: routes; konnectivity with Calico or an endpoint]
     #[arg(long, value_name = "HOW")]
     pub reach: Option<String>,
+    /// Give nodes no role labels and taints [default: node01 control-plane, every node worker]
+    #[arg(long)]
+    pub no_roles: bool,
+    /// Leave all pods where they are [default: the cluster's DNS is spread over nodes]
+    #[arg(long)]
+    pub no_spread: bool,
     /// Leave out a phase, see `hoist phase list` (repeatable)
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     pub skip_phase: Vec<String>,
-    /// Return when this much answers: `join`, `api`, `nodes` or `dns`
+    /// Return when this much answers: `join`, `api`, `nodes`, `dns` or `webhook`
     /// [default: dns; api when there are no nodes or no CNI]
     #[arg(long, value_name = "LEVEL")]
     pub wait: Option<String>,

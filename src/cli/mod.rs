@@ -5,6 +5,7 @@ mod apply;
 pub mod args;
 mod cleanup;
 mod docs;
+mod doctor;
 mod down;
 mod images;
 mod kubeconfig;
@@ -17,6 +18,7 @@ mod phase;
 mod session;
 mod signals;
 mod status;
+mod steward;
 mod up;
 mod version;
 mod wait;
@@ -32,6 +34,7 @@ use args::{Cli, Command, Global, PhaseCommand};
 
 pub use apply::ApplyCommandError;
 pub use docs::pages as reference_pages;
+pub use doctor::ChecksFailed;
 use images::ImagesCommand;
 pub use images::UnknownImage;
 pub use logs::LogsError;
@@ -79,6 +82,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::List(output) => list::run(output.output).await,
         Command::Status(output) => status::run(&global, output.output).await,
+        Command::Doctor(output) => doctor::run(&global, output.output).await,
         Command::Apply(args) => apply::run(&global, &args).await,
         Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
@@ -103,6 +107,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
             Ok(report::data(script)?)
         }
         Command::Docs { dir } => docs::write(&dir),
+        Command::Steward { health } => steward::run(health).await,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Making one is the work of `hoist_phases`; this module looks at what is there.
 
+pub mod doctor;
 pub mod down;
 pub mod kube;
 pub mod ready;

@@ -5,10 +5,10 @@
 use std::fmt;
 
 use hoist_phases::phases::containers::is_stranded;
-use hoist_phases::phases::{machines, placement};
+use hoist_phases::phases::{machines, placement, steward};
 use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{ClusterSpec, Component};
+use hoist_phases::spec::{ClusterName, ClusterSpec, Component};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -144,6 +144,10 @@ pub async fn status(
         }
     }
 
+    if by_role(Component::Steward.name()).is_some_and(|steward| steward.status == Run::Running) {
+        problems.extend(troubles_of_steward(runtime, cluster).await);
+    }
+
     let mut nodes = machines_of(runtime, &containers, &mut problems).await;
     let any_running = containers.iter().any(|container| container.status == Run::Running);
     if let Some(api) = api.filter(|_| any_running) {
@@ -204,6 +208,18 @@ fn describe(
         restarts: container.map_or(0, |c| c.restarts),
         started,
         endpoint: endpoint.map(|port| port.host.to_string()),
+    }
+}
+
+/// What the steward says that it can't do, or that it doesn't answer.
+async fn troubles_of_steward(runtime: &dyn Runtime, cluster: &str) -> Vec<String> {
+    let Ok(name) = ClusterName::new(cluster) else { return Vec::new() };
+    match steward::health(runtime, &name).await {
+        Ok(output) if output.code == 0 => {
+            output.stdout.lines().map(|line| format!("steward: {line}")).collect()
+        }
+        Ok(output) => vec![format!("steward: {}{}", output.stdout, output.stderr).trim_end().to_owned()],
+        Err(error) => vec![format!("steward doesn't answer: {error}")],
     }
 }
 

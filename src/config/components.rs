@@ -88,6 +88,9 @@ fn problems_of_args(
             (Component::Owner, _) => {
                 refuse(flag, value, "this container only holds the network namespace; it takes no flags")
             }
+            (Component::Steward, _) => {
+                refuse(flag, value, "the steward is told by `placement`; it takes no flags")
+            }
             (Component::Dnsmasq, _) => {
                 refuse(flag, value, "dnsmasq reads hoist's own configuration; it takes no flags")
             }

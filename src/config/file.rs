@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use hoist_phases::spec::PlacementPolicy;
+use hoist_phases::spec::{PlacementPolicy, Spread};
 use serde::Deserialize;
 
 use crate::cli::args::Progress;
@@ -121,6 +121,20 @@ pub struct NodeGroup {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlacementFile {
     pub policy: Option<PlacementPolicy>,
+    /// None at all for `[]`; the default when absent.
+    pub roles: Option<Vec<RoleFile>>,
+    pub spread: Option<Spread>,
+}
+
+/// One role and which nodes have it: those of `nodes`, `count` or `selector`, or else all.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RoleFile {
+    pub role: String,
+    pub nodes: Option<Vec<String>>,
+    pub count: Option<u32>,
+    pub selector: Option<BTreeMap<String, String>>,
+    pub taint: Option<bool>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -80,6 +80,8 @@ pub fn settings(
         durable_etcd,
         kube_proxy_mode,
         reach: reach_flag,
+        no_roles,
+        no_spread,
         skip_phase,
         wait: wait_flag,
         timeout: timeout_flag,
@@ -104,7 +106,7 @@ pub fn settings(
         reach,
         components,
         nodes,
-        placement: PlacementFile { policy },
+        placement: PlacementFile { policy, roles, spread },
         skip_phases,
         wait,
         timeout,
@@ -160,6 +162,12 @@ pub fn settings(
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
         spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
     }
+    if let Some(roles) = no_roles.then(Vec::new).or(roles) {
+        spec.placement.roles = placement::roles::roles(roles, &mut problems);
+    }
+    set(&mut spec.placement.spread, spread);
+    spec.placement.spread.enabled &= !no_spread;
+    placement::roles::check_labels(&spec.placement.spread.labels, &mut problems);
     if let Some(policy) = policy {
         placement::policy::check(&policy, &mut problems);
         spec.placement.policy = Some(policy);

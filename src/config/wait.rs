@@ -1,6 +1,6 @@
 //! How much has to answer before `up` returns.
 
-use hoist_phases::spec::{ClusterSpec, Cni};
+use hoist_phases::spec::{ClusterSpec, Cni, Reach};
 
 use super::problem::{Problem, Problems};
 use super::resolve::Given;
@@ -21,11 +21,15 @@ pub(super) fn level(given: Option<Given<String>>, spec: &ClusterSpec, problems: 
                 format_args!("must be one of {names}"),
             ));
         }
-        Ok(level @ (Level::Nodes | Level::Dns)) if spec.nodes.is_empty() => {
+        Ok(level @ (Level::Nodes | Level::Dns | Level::Webhook)) if spec.nodes.is_empty() => {
             problems.push(Problem::new(field, level, "a cluster without nodes never gets there; use api"));
         }
-        Ok(level @ (Level::Nodes | Level::Dns)) if spec.cni == Cni::None => {
+        Ok(level @ (Level::Nodes | Level::Dns | Level::Webhook)) if spec.cni == Cni::None => {
             let rule = "without a CNI no node gets Ready until you install one; use api";
+            problems.push(Problem::new(field, level, rule));
+        }
+        Ok(level @ Level::Webhook) if spec.reach == Reach::None => {
+            let rule = "with reach none the API server never reaches pods; use dns";
             problems.push(Problem::new(field, level, rule));
         }
         Ok(level) => return level,

@@ -74,6 +74,24 @@ pub(super) fn pack(
     builder.into_inner().map_err(PackError::Write)
 }
 
+/// An archive of one file with a content of `size` bytes.
+pub(super) fn pack_one(
+    base: &str,
+    path: &str,
+    owner: Owner,
+    mode: u32,
+    size: u64,
+    content: impl std::io::Read,
+) -> Result<Vec<u8>, PackError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|age| age.as_secs()).unwrap_or_default();
+    let name = relative(base, path).ok_or_else(|| Refused::Path(path.to_owned()))?;
+    // Header, padding and end take some blocks; a second copy while it grows would be large.
+    let mut builder = tar::Builder::new(Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 4096));
+    let mut header = header(owner, now, tar::EntryType::Regular, mode, size);
+    builder.append_data(&mut header, name, content).map_err(PackError::Write)?;
+    builder.into_inner().map_err(PackError::Write)
+}
+
 /// An archive of nothing but directories, each with its owner, named from the root.
 pub(super) fn pack_directories(paths: &[&str], owner: Owner, mode: u32) -> Result<Vec<u8>, PackError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|age| age.as_secs()).unwrap_or_default();

@@ -33,7 +33,8 @@ impl Engine {
     async fn create_container(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
         let owner = Owner::of(spec.user.as_deref()).map_err(|why| refused(CREATE, &spec.name, why))?;
         // Before anything is made: files that have no place.
-        let uploads = self.uploads(&Place::of(spec), &spec.files, owner)?;
+        let mut uploads = self.uploads(&Place::of(spec), &spec.files, owner)?;
+        uploads.extend(self.program_upload(spec, owner).await?);
 
         let network = match &spec.network {
             Network::Container(name) => Some(name.as_str()),

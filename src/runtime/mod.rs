@@ -13,6 +13,7 @@ mod info;
 mod interactive;
 mod lifecycle;
 mod logs;
+mod program;
 mod state;
 mod stats;
 mod transfer;
@@ -41,11 +42,13 @@ pub struct Engine {
     facts: Arc<OnceCell<Facts>>,
     /// Held, for reading, by each creation under way.
     creations: Arc<RwLock<()>>,
+    /// Digest of the program that runs now.
+    program: Arc<OnceCell<String>>,
 }
 
 impl Engine {
     fn new(docker: Docker, endpoint: Endpoint) -> Self {
-        Self { docker, endpoint, facts: Arc::default(), creations: Arc::default() }
+        Self { docker, endpoint, facts: Arc::default(), creations: Arc::default(), program: Arc::default() }
     }
 
     /// The client underneath, for what isn't about containers: building, loading and pulling images.
@@ -71,6 +74,10 @@ impl Runtime for Engine {
 
     async fn create(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
         self.create_to_the_end(spec).await
+    }
+
+    async fn program_digest(&self) -> Result<String, RuntimeError> {
+        self.digest_of_program().await
     }
 
     async fn start(&self, name: &str) -> Result<(), RuntimeError> {

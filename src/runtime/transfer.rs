@@ -40,7 +40,7 @@ impl Place {
     }
 
     /// The innermost mount above a path; `/` when it is the root file system.
-    fn base<'a>(&'a self, path: &str) -> Result<&'a str, Refused> {
+    pub(super) fn base<'a>(&'a self, path: &str) -> Result<&'a str, Refused> {
         let above = self.mounts.iter().filter(|(target, _)| is_below(target, path));
         match above.max_by_key(|(target, _)| target.len()) {
             Some((mount, true)) => Err(Refused::Tmpfs { path: path.to_owned(), mount: mount.clone() }),
@@ -54,8 +54,8 @@ impl Place {
 /// An archive and the directory it is unpacked in.
 #[derive(Debug)]
 pub(super) struct Upload {
-    directory: String,
-    archive: Vec<u8>,
+    pub(super) directory: String,
+    pub(super) archive: Vec<u8>,
 }
 
 impl Engine {
@@ -198,6 +198,6 @@ impl Engine {
     }
 }
 
-fn unpackable(name: &str, error: PackError) -> RuntimeError {
+pub(super) fn unpackable(name: &str, error: PackError) -> RuntimeError {
     RuntimeError::Failed { operation: UPLOAD, object: name.to_owned(), source: error.into() }
 }

@@ -11,7 +11,7 @@ const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manage
 #[test]
 fn components_are_as_tight_as_can_be() {
     let (shared, _calm) = calm();
-    for component in COMPONENTS.into_iter().chain(["owner", "dnsmasq"]) {
+    for component in COMPONENTS.into_iter().chain(["owner", "dnsmasq", "steward"]) {
         let all = inspect(&format!("hoist-{}-{component}", shared.hoist.name));
         let host = &all["HostConfig"];
         assert_ne!(host["Privileged"], true, "{component}");
@@ -26,7 +26,10 @@ fn components_are_as_tight_as_can_be() {
         let options = host["SecurityOpt"].to_string();
         assert!(options.contains("no-new-privileges") && !options.contains("unconfined"), "{component}");
         let kept = host["CapAdd"].as_array().map_or(0, Vec::len);
-        if component == "dnsmasq" {
+        if component == "steward" {
+            // Engines give capabilities to root alone; it is root with this one and nothing else.
+            assert_eq!(host["CapAdd"], json!(["NET_ADMIN"]));
+        } else if component == "dnsmasq" {
             // It lays out the namespace; dnsmasq itself gives root up.
             assert!(kept > 0, "{host}");
         } else {
@@ -74,6 +77,7 @@ fn components_hold_only_the_keys_they_use() {
             ]),
         ),
         ("kube-scheduler", owned(&["scheduler.conf"])),
+        ("steward", owned(&["steward.conf", "steward.json"])),
     ]
     .into();
     for (component, mut wanted) in wanted {

@@ -17,7 +17,7 @@ fn moments(cluster: &str) -> BTreeMap<String, (String, String)> {
 fn up_again_changes_nothing() {
     let (shared, _alone) = alone();
     let before = moments(&shared.hoist.name);
-    assert_eq!(before.len(), 8, "{before:?}");
+    assert_eq!(before.len(), 9, "{before:?}");
     let config = shared.hoist.home().join("cluster.yaml").display().to_string();
     // With the same configuration, and with none.
     for args in [&["up", "--config", &config, "--progress", "json"][..], &["up", "--progress", "json"]] {
@@ -104,7 +104,7 @@ fn a_crash_of_any_component_mends_itself() {
     workload(shared);
     let hoist = &shared.hoist;
     hoist.kubectl(&["create", "configmap", "kept", "--from-literal", "key=value"]);
-    for component in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+    for component in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "steward"] {
         crash(shared, component);
         works(shared, component);
         let kept = hoist.kubectl(&["get", "configmap", "kept", "-o", "jsonpath={.data.key}"]);

@@ -7,7 +7,9 @@ use hoist::cli::args::{Cli, Command, UpArgs};
 use hoist::cluster::ready::Level;
 use hoist::config::{Conflict, Settings, check_conflict, defaults, parse_file, settings};
 use hoist_phases::phases::PhaseId;
-use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode};
+use hoist_phases::spec::{
+    BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode, RoleNodes, RoleRule,
+};
 
 const HEADER: &str = "apiVersion: hoist.dev/v1alpha1\nkind: Cluster\n";
 
@@ -62,6 +64,8 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
         "controlPlaneEndpoint: a.example:6443\nlistenAddress: 10.0.0.1",
     ),
     ("listen", &["--listen=10.0.0.1:6443"], "listenAddress: 10.0.0.1:6443"),
+    ("no-roles", &["--no-roles"], "placement: {roles: []}"),
+    ("no-spread", &["--no-spread"], "placement: {spread: {enabled: false}}"),
     ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),
     ("wait", &["--wait=api"], "wait: api"),
     ("timeout", &["--timeout=30s"], "timeout: 30s"),
@@ -384,4 +388,64 @@ async fn a_ca_of_the_users_is_read_whole_or_refused() {
 
     let error = finish(flags(&["--ca-cert", "a.crt"])).await.unwrap_err().to_string();
     assert_eq!(error, "--ca-cert without --ca-key: a CA signs with its key; give both");
+}
+
+#[test]
+fn roles_are_read_with_their_nodes() {
+    let yaml = "
+placement:
+  roles:
+  - {role: control-plane, nodes: [node01, node02], taint: true}
+  - {role: infra, count: 2}
+  - {role: fast, selector: {disk: ssd}}
+  - {role: worker}
+";
+    let roles = resolve(&[], Some(yaml)).unwrap().spec.placement.roles;
+    let rule = |role: &str, nodes, taint| RoleRule { role: role.to_owned(), nodes, taint };
+    let names = ["node01", "node02"].map(str::to_owned).into();
+    let labels = [("disk".to_owned(), "ssd".to_owned())].into();
+    assert_eq!(
+        roles,
+        [
+            rule("control-plane", RoleNodes::Named(names), true),
+            rule("infra", RoleNodes::Count(2), false),
+            rule("fast", RoleNodes::Selected(labels), false),
+            rule("worker", RoleNodes::All, false),
+        ]
+    );
+    assert_eq!(resolve(&[], None).unwrap().spec.placement.roles, RoleRule::defaults());
+}
+
+#[test]
+fn roles_that_can_not_be_are_refused_together() {
+    let yaml = "
+placement:
+  roles:
+  - {role: a/b}
+  - {role: both, nodes: [node01], count: 1}
+  - {role: none, count: 0}
+  - {role: any, selector: {}}
+  - {role: twice}
+  - {role: twice}
+  spread: {labels: {'not a label': x}}
+";
+    let error = resolve(&[], Some(yaml)).unwrap_err();
+    for wanted in [
+        "placement.roles \"a/b\": must be a label's name",
+        "placement.roles \"both\": takes one of",
+        "placement.roles \"none\": count",
+        "placement.roles \"any\": selector",
+        "placement.roles \"twice\": stands there more than once",
+        "placement.spread.labels",
+    ] {
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    }
+}
+
+#[test]
+fn level_webhook_is_refused_where_it_is_never_reached() {
+    assert_eq!(resolve(&["--wait=webhook"], None).unwrap().wait, Level::Webhook);
+    assert_eq!(resolve(&[], None).unwrap().wait, Level::Dns, "not unless it is asked for");
+    let error = resolve(&["--wait=webhook", "--reach=none"], None).unwrap_err();
+    assert!(error.contains("--wait webhook") && error.contains("use dns"), "{error}");
 }

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use hoist::cluster::status::{Overall, Status, status};
 use hoist_phases::object::{Object, ObjectRef};
-use hoist_phases::ports::{Applied, Eviction, KubeApi, KubeError, Network, PublishedPort, Status as Run};
+use hoist_phases::ports::{
+    Applied, Eviction, ExecOutput, KubeApi, KubeError, Network, PublishedPort, Status as Run,
+};
 use hoist_phases::spec::{
     BootstrapToken, ClusterName, ClusterSpec, Component, KubernetesVersion, PlacementPolicy, Reach,
 };
@@ -73,6 +75,10 @@ fn node(name: &str, ready: &str) -> Value {
     })
 }
 
+fn said(code: i64, stdout: &str) -> ExecOutput {
+    ExecOutput { code, stdout: stdout.to_owned(), stderr: String::new() }
+}
+
 async fn healthy() -> (FakeRuntime, FakeApi) {
     let engine = FakeRuntime::default();
     for component in Component::ALL.into_iter().filter(|component| component.is_in_every_cluster()) {
@@ -83,6 +89,7 @@ async fn healthy() -> (FakeRuntime, FakeApi) {
         engine.run("c", component.name(), &format!("hoist-c-{component}"), network).await;
     }
     engine.run("c", "node", "hoist-c-node01", Network::None).await;
+    engine.on_exec(|_, _, _| said(0, ""));
     let published = PublishedPort { container: 6443, host: "127.0.0.1:32768".parse().unwrap() };
     engine.change("hoist-c-owner", |owner| owner.published.push(published));
     (engine, FakeApi { nodes: vec![node("node01", "True")], ..FakeApi::default() })
@@ -106,7 +113,7 @@ async fn a_healthy_cluster_runs() {
     assert_eq!((status.overall, &status.problems), (Overall::Running, &vec![]));
     let json = serde_json::to_value(&status).unwrap();
     assert_eq!(json["overall"], "running");
-    assert_eq!(json["components"].as_array().map(Vec::len), Some(6));
+    assert_eq!(json["components"].as_array().map(Vec::len), Some(7));
     assert_eq!(json["components"][3]["endpoint"], "127.0.0.1:32768");
     assert_eq!(
         json["nodes"],
@@ -163,7 +170,7 @@ async fn sharers_of_an_owner_made_anew_are_stranded() {
     engine.change("hoist-c-owner", |owner| owner.id = "another".to_owned());
     let status = look(&engine, &api).await;
     assert_eq!(status.overall, Overall::Degraded);
-    assert_eq!(status.problems.len(), 5, "{:?}", status.problems);
+    assert_eq!(status.problems.len(), 6, "{:?}", status.problems);
 }
 
 #[tokio::test]
@@ -188,6 +195,19 @@ async fn what_is_wrong_is_named() {
 }
 
 #[tokio::test]
+async fn what_the_steward_can_not_do_is_told() {
+    let (engine, api) = healthy().await;
+    engine.on_exec(|name, command, _| {
+        assert_eq!((name, command.last()), ("hoist-c-steward", Some(&"--health")));
+        said(0, "routes: add route 10.244.0.0/24 via 192.168.66.101: unreachable\n")
+    });
+    let told = look(&engine, &api).await.problems;
+    assert_eq!(told, ["steward: routes: add route 10.244.0.0/24 via 192.168.66.101: unreachable"]);
+    engine.on_exec(|_, _, _| said(1, "nodes: not seen yet\n"));
+    assert_eq!(look(&engine, &api).await.problems, ["steward: nodes: not seen yet"]);
+}
+
+#[tokio::test]
 async fn a_silent_api_degrades() {
     let (engine, api) = healthy().await;
     let status = look(&engine, &FakeApi { down: true, ..api }).await;
@@ -198,9 +218,16 @@ async fn a_silent_api_degrades() {
 #[tokio::test]
 async fn stopped_and_absent_are_not_degraded() {
     let (engine, api) = healthy().await;
-    for container in
-        ["owner", "dnsmasq", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node01"]
-    {
+    for container in [
+        "owner",
+        "dnsmasq",
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "steward",
+        "node01",
+    ] {
         engine.change(&format!("hoist-c-{container}"), |c| {
             c.status = Run::Exited { code: 0, oom_killed: false }
         });

@@ -102,6 +102,7 @@ pub(crate) mod testing {
         objects.extend(crate::phases::kube_proxy::objects(&spec)?);
         objects.extend(crate::phases::coredns::objects(&spec)?);
         objects.extend(crate::phases::konnectivity::objects(&spec)?);
+        objects.extend(crate::phases::steward::objects()?);
         objects.extend(crate::phases::cni::kube_router(&spec, 1500)?);
         for object in &objects {
             let value = object.value().clone();

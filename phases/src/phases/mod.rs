@@ -23,6 +23,7 @@ mod outputs;
 pub mod placement;
 mod postmortem;
 pub mod preflight;
+pub mod steward;
 pub mod token;
 pub mod wait;
 
@@ -69,6 +70,7 @@ phase_ids! {
     Cni = "cni",
     CoreDns = "coredns",
     Konnectivity = "konnectivity",
+    Steward = "steward",
     Nodes = "nodes",
 }
 
@@ -188,6 +190,12 @@ pub static PHASES: &[Phase] = &[
         after: &[PhaseId::ControlPlane],
         summary: "konnectivity's server and its agents on every node, where that is the reach",
         run: konnectivity::run,
+    },
+    Phase {
+        id: PhaseId::Steward,
+        after: &[PhaseId::ControlPlane],
+        summary: "the keeper of routes to pods, roles of nodes and the spreading of replicas",
+        run: steward::run,
     },
     Phase {
         id: PhaseId::Nodes,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::phases::{Context, control_plane, etcd, images, konnectivity};
+use crate::phases::{Context, control_plane, etcd, images, konnectivity, steward};
 use crate::ports::EngineInfo;
 use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, NodeKind};
@@ -93,6 +93,7 @@ fn problems(spec: &ClusterSpec, info: &EngineInfo, missing: Vec<String>) -> Vec<
 fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
     let wanted = [
         (Component::Dnsmasq, 53, None),
+        (Component::Steward, steward::PORT, None),
         (Component::Etcd, etcd::CLIENT_PORT, Some("listen-client-urls")),
         (Component::Etcd, etcd::PEER_PORT, Some("listen-peer-urls")),
         (Component::Etcd, etcd::METRICS_PORT, Some("listen-metrics-urls")),

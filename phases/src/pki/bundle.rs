@@ -108,7 +108,7 @@ mod tests {
     fn each_component_gets_the_keys_it_uses_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
         let inputs = PkiInputs::new(&test_spec())?;
         let pki = reconcile(&Files::new(), &inputs, datetime!(2030-01-01 12:00 UTC))?.pki;
-        let expected: [(Component, &[&str]); 7] = [
+        let expected: [(Component, &[&str]); 8] = [
             (Component::Owner, &[]),
             (Component::Dnsmasq, &[]),
             (Component::Etcd, &["etcd/ca.crt", "etcd/server.crt", "etcd/server.key"]),
@@ -133,6 +133,7 @@ mod tests {
             (Component::ControllerManager, &["ca.crt", "ca.key", "front-proxy-ca.crt", "sa.key"]),
             (Component::Scheduler, &[]),
             (Component::Konnectivity, &["konnectivity-server.crt", "konnectivity-server.key"]),
+            (Component::Steward, &[]),
         ];
         for (component, names) in expected {
             let files = pki.files_for(component);

@@ -159,6 +159,7 @@ pub struct Kubeconfigs {
     controller_manager: String,
     scheduler: String,
     konnectivity: String,
+    steward: String,
     server: String,
 }
 
@@ -184,6 +185,7 @@ impl Kubeconfigs {
             controller_manager: render(CertId::ControllerManager, &local)?,
             scheduler: render(CertId::Scheduler, &local)?,
             konnectivity: render(CertId::KonnectivityClient, &local)?,
+            steward: render(CertId::Steward, &local)?,
             server,
         })
     }
@@ -218,6 +220,7 @@ impl Kubeconfigs {
             Component::ControllerManager => ("controller-manager.conf", &self.controller_manager),
             Component::Scheduler => ("scheduler.conf", &self.scheduler),
             Component::Konnectivity => ("konnectivity-server.conf", &self.konnectivity),
+            Component::Steward => ("steward.conf", &self.steward),
             Component::Owner | Component::Dnsmasq | Component::Etcd | Component::ApiServer => return None,
         };
         let path = format!("/etc/kubernetes/{name}");
@@ -341,6 +344,7 @@ mod tests {
                 Component::ControllerManager => Some("controller-manager"),
                 Component::Scheduler => Some("scheduler"),
                 Component::Konnectivity => Some("konnectivity-server"),
+                Component::Steward => Some("steward"),
                 _ => None,
             };
             let wanted = name.map(|name| (format!("/etc/kubernetes/{name}.conf"), 0o600));

@@ -26,5 +26,5 @@ pub use reconcile::{Action, RENEW_BEFORE, Reason, Reconciled, SA_KEY, SA_PUB, re
 pub use sans::{PkiInputs, San, SanError};
 pub use table::{
     CERTS, CLUSTER_ADMINS, CertId, CertSpec, CommonName, FRONT_PROXY_CLIENT, KONNECTIVITY_SERVER,
-    KUBELET_CLIENT, Purpose, SYSTEM_MASTERS, SanRule, Use,
+    KUBELET_CLIENT, Purpose, STEWARD, SYSTEM_MASTERS, SanRule, Use,
 };

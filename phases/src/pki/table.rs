@@ -17,6 +17,7 @@ pub enum CertId {
     Scheduler,
     KonnectivityServer,
     KonnectivityClient,
+    Steward,
 }
 
 /// Common name of a certificate.
@@ -104,6 +105,9 @@ pub const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
 
 /// User that asks the API server whether an agent's token is good (manifests/konnectivity).
 pub const KONNECTIVITY_SERVER: &str = "system:konnectivity-server";
+
+/// User of the steward; manifests/steward says what it may do.
+pub const STEWARD: &str = "hoist:steward";
 
 /// Every certificate of a cluster, CAs first; the phase, the docs and the tests iterate this.
 ///
@@ -227,6 +231,7 @@ pub const CERTS: &[CertSpec] = &[
         None,
         &[Use::Kubeconfig(Component::Konnectivity)],
     ),
+    user(CertId::Steward, "steward", STEWARD, None, &[Use::Kubeconfig(Component::Steward)]),
 ];
 
 /// A client certificate that only a kubeconfig holds; kubeadm keeps no file of it, hoist does, so

@@ -70,7 +70,7 @@ fn with_ca(cert: &[u8], key: &[u8]) -> Files {
 
 #[test]
 fn every_row_becomes_what_it_says() -> TestResult {
-    let expected: [(&str, &str, &str, &str, &str); 14] = [
+    let expected: [(&str, &str, &str, &str, &str); 15] = [
         ("ca", "kubernetes", "", "", "ca"),
         ("front-proxy-ca", "front-proxy-ca", "", "", "ca"),
         ("etcd/ca", "etcd-ca", "", "", "ca"),
@@ -85,6 +85,7 @@ fn every_row_becomes_what_it_says() -> TestResult {
         ("scheduler", "system:kube-scheduler", "", "ca", "client"),
         ("konnectivity-server", "konnectivity-server", "", "ca", "server"),
         ("konnectivity-client", "system:konnectivity-server", "", "ca", "client"),
+        ("steward", "hoist:steward", "", "ca", "client"),
     ];
     let pki = run(&Files::new(), NOW)?.pki;
     assert_eq!(CERTS.len(), expected.len());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use kube::{Applied, Eviction, KubeApi, KubeError};
 pub use runtime::{
     ContainerPort, ContainerSpec, ContainerState, DeviceRule, EngineInfo, ExecOutput, FileEntry, Mount,
-    MountKind, Network, PublishedPort, Runtime, RuntimeError, Status, label,
+    MountKind, Network, Program, PublishedPort, Runtime, RuntimeError, Status, label,
 };
 pub use store::{Files, Store, StoreError};
 

@@ -78,6 +78,15 @@ impl std::fmt::Debug for FileEntry {
     }
 }
 
+/// The program that runs now, as a file of a container: one static file, for any image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Absolute path, below a writable mount when the root file system is read-only.
+    pub path: String,
+    /// What [`Runtime::program_digest`] gave: a container made by another build is made anew.
+    pub digest: String,
+}
+
 /// A port of the container, published on the engine's host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerPort {
@@ -136,6 +145,9 @@ pub struct ContainerSpec {
     pub sysctls: BTreeMap<String, String>,
     pub mounts: Vec<Mount>,
     pub files: Vec<FileEntry>,
+    /// This very program, put in beside the files.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub program: Option<Program>,
     /// Bytes, without swap on top.
     pub memory_bytes: Option<u64>,
     /// Thousandths of a core; never more than the engine's host has.
@@ -171,6 +183,7 @@ impl ContainerSpec {
             sysctls: BTreeMap::new(),
             mounts: Vec::new(),
             files: Vec::new(),
+            program: None,
             memory_bytes: None,
             cpu_millis: None,
             nofile: None,
@@ -268,6 +281,9 @@ pub trait Runtime: Send + Sync {
     /// Makes a container and its volumes and uploads its files; gives its id. The cluster label
     /// of the container goes onto the volumes too.
     async fn create(&self, spec: &ContainerSpec) -> Result<String, RuntimeError>;
+
+    /// SHA-256 of the program that runs now, in hexadecimal.
+    async fn program_digest(&self) -> Result<String, RuntimeError>;
 
     async fn start(&self, name: &str) -> Result<(), RuntimeError>;
 

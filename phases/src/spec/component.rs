@@ -22,11 +22,14 @@ pub enum Component {
     /// The control plane's end of konnectivity; only there with [`super::Reach::Konnectivity`].
     #[serde(rename = "konnectivity-server")]
     Konnectivity,
+    /// What follows the nodes once `up` has returned: routes, roles, spreading.
+    #[serde(rename = "steward")]
+    Steward,
 }
 
 impl Component {
     /// In start order; removal goes the other way.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Owner,
         Self::Dnsmasq,
         Self::Etcd,
@@ -34,6 +37,7 @@ impl Component {
         Self::ControllerManager,
         Self::Scheduler,
         Self::Konnectivity,
+        Self::Steward,
     ];
 
     /// Whether it is part of each cluster, whatever its settings ([`super::ClusterSpec::runs`]).
@@ -50,6 +54,7 @@ impl Component {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Konnectivity => "konnectivity-server",
+            Self::Steward => "steward",
         }
     }
 }
@@ -86,6 +91,7 @@ impl ComponentSpec {
             Component::ApiServer => (4096, 16000),
             Component::ControllerManager | Component::Scheduler => (2048, 8000),
             Component::Konnectivity => (1024, 4000),
+            Component::Steward => (256, 1000),
         };
         Self { component, extra_args: BTreeMap::new(), memory_bytes: memory_mib * MIB, cpu_millis }
     }

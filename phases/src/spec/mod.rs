@@ -27,7 +27,7 @@ pub use family::Family;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
-pub use placement::{Placement, PlacementPolicy, Toleration};
+pub use placement::{Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread, Toleration};
 pub use reach::Reach;
 pub use subnets::{Subnets, SubnetsError};
 pub use token::{BootstrapToken, TokenError};
@@ -56,6 +56,7 @@ pub struct ClusterSpec {
     pub kube_proxy: KubeProxyMode,
     #[serde(default)]
     pub reach: Reach,
+    /// Of clusters made before it had this field: as of a new one.
     #[serde(default)]
     pub placement: Placement,
     pub components: Vec<ComponentSpec>,

@@ -140,17 +140,25 @@ impl Access {
         Ok(Self { identity, ..self.clone() })
     }
 
-    /// Makes a client; whether a server answers is not tried. Needs a tokio runtime.
+    /// The library's own client, for watches.
     ///
     /// # Errors
-    /// When the certificates or the key can't be used.
-    pub fn connect(&self) -> Result<Api, AccessError> {
+    /// As [`Access::connect`].
+    pub fn client(&self) -> Result<kube::Client, AccessError> {
         let mut config = kube::Config::new(self.server.clone());
         config.root_cert = Some(self.authorities.clone());
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.auth_info = self.identity.clone();
         config.default_retry = false;
-        Ok(Api::new(kube::Client::try_from(config).map_err(AccessError::Client)?))
+        kube::Client::try_from(config).map_err(AccessError::Client)
+    }
+
+    /// Makes a client; whether a server answers is not tried. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When the certificates or the key can't be used.
+    pub fn connect(&self) -> Result<Api, AccessError> {
+        Ok(Api::new(self.client()?))
     }
 }
 

@@ -95,7 +95,7 @@ pub(in crate::cluster) fn not_ready(node: &Value) -> Option<String> {
     }
 }
 
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object.get("status").map_or(&object["conditions"], |status| &status["conditions"]);
     conditions.as_array()?.iter().find(|condition| condition["type"] == kind)
 }

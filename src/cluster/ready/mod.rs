@@ -5,6 +5,7 @@
 mod components;
 mod dns;
 mod join;
+mod webhook;
 
 use std::error::Error;
 use std::fmt;
@@ -36,15 +37,18 @@ pub enum Level {
     /// The cluster's DNS answers a query from every node, through its Service, and all its replicas
     /// are ready.
     Dns,
+    /// The API server reaches every ready replica of the cluster's DNS by its address, as it has to
+    /// reach webhooks and aggregated APIs.
+    Webhook,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("readiness level {0:?}: must be one of join, api, nodes, dns")]
+#[error("readiness level {0:?}: must be one of join, api, nodes, dns, webhook")]
 pub struct UnknownLevel(String);
 
 impl Level {
     /// In order.
-    pub const ALL: [Self; 4] = [Self::Join, Self::Api, Self::Nodes, Self::Dns];
+    pub const ALL: [Self; 5] = [Self::Join, Self::Api, Self::Nodes, Self::Dns, Self::Webhook];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -52,6 +56,7 @@ impl Level {
             Self::Api => "api",
             Self::Nodes => "nodes",
             Self::Dns => "dns",
+            Self::Webhook => "webhook",
         }
     }
 
@@ -62,6 +67,7 @@ impl Level {
             Self::Api => "the API server is ready, controller-manager and scheduler are healthy",
             Self::Nodes => "all nodes are Ready",
             Self::Dns => "the cluster's DNS answers on every node",
+            Self::Webhook => "the API server reaches pods by their addresses",
         }
     }
 }
@@ -153,7 +159,8 @@ fn probe<'a>(
     level: Level,
     deadline: Duration,
 ) -> BoxFuture<'a, Result<(), PhaseError>> {
-    let without_nodes = target.spec.nodes.is_empty() && matches!(level, Level::Nodes | Level::Dns);
+    let without_nodes =
+        target.spec.nodes.is_empty() && matches!(level, Level::Nodes | Level::Dns | Level::Webhook);
     if without_nodes {
         return async { Err(NoNodes.into()) }.boxed();
     }
@@ -162,6 +169,7 @@ fn probe<'a>(
         Level::Api => until(deadline, || components::api(&target.admin)).boxed(),
         Level::Nodes => until(deadline, || components::nodes(target)).boxed(),
         Level::Dns => dns::probe(target, deadline).boxed(),
+        Level::Webhook => until(deadline, || webhook::probe(&target.admin)).boxed(),
     }
 }
 

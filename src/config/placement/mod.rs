@@ -1,1 +1,2 @@
 pub(super) mod policy;
+pub(super) mod roles;

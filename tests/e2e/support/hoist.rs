@@ -122,8 +122,17 @@ impl Hoist {
 
     /// `kubectl apply` of a manifest.
     pub(crate) fn apply(&self, manifest: &str) {
+        self.feed("apply", manifest);
+    }
+
+    /// `kubectl create` of a manifest: status included, where a kind lets it be created.
+    pub(crate) fn create(&self, manifest: &str) {
+        self.feed("create", manifest);
+    }
+
+    fn feed(&self, verb: &str, manifest: &str) {
         let mut child = self
-            .command(&["kubectl", "apply", "-f", "-"])
+            .command(&["kubectl", verb, "-f", "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -131,7 +140,7 @@ impl Hoist {
             .expect("kubectl can be started");
         child.stdin.take().expect("a pipe").write_all(manifest.as_bytes()).expect("kubectl reads");
         let done = wait(child);
-        assert_eq!(done.code, Some(0), "kubectl apply: {}", done.stderr);
+        assert_eq!(done.code, Some(0), "kubectl {verb}: {}", done.stderr);
     }
 }
 

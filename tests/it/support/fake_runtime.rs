@@ -155,6 +155,10 @@ impl Runtime for FakeRuntime {
         Ok(id)
     }
 
+    async fn program_digest(&self) -> Result<String, RuntimeError> {
+        Ok("digest".to_owned())
+    }
+
     async fn start(&self, name: &str) -> Result<(), RuntimeError> {
         let mut inner = self.call("start", name)?;
         let now = inner.tick();

@@ -1,0 +1,171 @@
+//! steward: hoist itself, in a container of the shared namespace, keeping what must follow the
+//! nodes after `up` has returned. What it does is in `hoist`'s steward module; here is only how
+//! it is started, and that it answers.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::PhaseError;
+use crate::events::Outcome;
+use crate::manifest::{Manifest, ManifestError};
+use crate::object::Object;
+use crate::phases::containers::{self, Watch, component_name};
+use crate::phases::flags::Flags;
+use crate::phases::{Context, apply, control_plane, images, wait};
+use crate::ports::{ContainerSpec, ExecOutput, FileEntry, Mount, MountKind, Program, Runtime, RuntimeError};
+use crate::spec::{ClusterName, ClusterSpec, Component, Placement, Reach, RoleRule, Spread};
+
+const MANIFEST: (&str, &str) =
+    ("steward/steward.yaml", include_str!("../../../manifests/steward/steward.yaml"));
+
+/// Where health and metrics are served, on loopback of the shared namespace.
+pub const PORT: u16 = 10266;
+
+/// The program in the steward's container, in a volume of its own.
+const PROGRAM: &str = "/opt/hoist/hoist";
+
+/// Its settings, beside its kubeconfig.
+pub const SETTINGS_PATH: &str = "/etc/kubernetes/steward.json";
+
+/// Where its kubeconfig is ([`crate::pki::Kubeconfigs::file_for`]).
+pub const KUBECONFIG_PATH: &str = "/etc/kubernetes/steward.conf";
+
+/// How long it may take until it has seen the cluster once.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, thiserror::Error)]
+enum StewardError {
+    #[error("settings of the steward")]
+    Settings(#[source] serde_json::Error),
+}
+
+/// What the steward is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// Whether it keeps routes to the nodes' pods.
+    pub routes: bool,
+    /// Routes lead to parts of these alone, whatever a Node says of itself.
+    pub pod_subnets: Vec<IpNet>,
+    pub roles: Vec<RoleRule>,
+    pub spread: Spread,
+}
+
+impl Settings {
+    pub fn of(spec: &ClusterSpec) -> Self {
+        let pod_subnets = spec.networking.pod_subnet.iter().collect();
+        let Placement { roles, spread, policy: _ } = spec.placement.clone();
+        Self { routes: spec.reach == Reach::Routes, pod_subnets, roles, spread }
+    }
+}
+
+/// What the steward may do.
+///
+/// # Errors
+/// When the embedded manifest is broken.
+pub fn objects() -> Result<Vec<Object>, ManifestError> {
+    Manifest::parse(MANIFEST.0, MANIFEST.1)?.objects()
+}
+
+pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
+    async move {
+        let objects = objects()?;
+        // Its rights first: it would only be refused and wait before it asks again.
+        let (rights, digest) = tokio::try_join!(apply::phase(cx, &objects), async {
+            Ok(cx.ports.runtime.program_digest().await?)
+        })?;
+        let spec = container(cx, digest)?;
+        let component = Component::Steward.name();
+        let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component, spec).await?;
+        if changed {
+            answers(cx).await?;
+        }
+        Ok(if changed { Outcome::Done } else { rights })
+    }
+    .boxed()
+}
+
+fn container(cx: &Context, digest: String) -> Result<ContainerSpec, PhaseError> {
+    let settings = serde_json::to_vec(&Settings::of(&cx.spec)).map_err(StewardError::Settings)?;
+    let mut files = vec![FileEntry { path: SETTINGS_PATH.to_owned(), mode: 0o600, content: settings }];
+    files.extend(cx.outputs.kubeconfigs.get()?.file_for(Component::Steward));
+    let nofile = cx.outputs.network.get()?.nofile;
+    let mut spec = control_plane::container(&cx.spec, Component::Steward, Flags::default(), files, nofile);
+    // One static file needs nothing of an image.
+    spec.image = images::reference(&cx.spec, "pause");
+    spec.entrypoint = vec![PROGRAM.to_owned()];
+    spec.args = ["--log", "hoist=info,warn", "steward"].map(str::to_owned).to_vec();
+    // Routes need this one capability, and engines give capabilities to root alone.
+    spec.user = Some("0:0".to_owned());
+    spec.capabilities = vec!["NET_ADMIN".to_owned()];
+    spec.mounts.push(Mount { target: "/opt/hoist".to_owned(), kind: MountKind::Anonymous });
+    spec.program = Some(Program { path: PROGRAM.to_owned(), digest });
+    Ok(spec)
+}
+
+/// Waits until it has seen the cluster.
+async fn answers(cx: &Context) -> Result<(), PhaseError> {
+    let (runtime, name) = (&cx.ports.runtime, component_name(&cx.spec.name, Component::Steward));
+    let watch = Watch::default();
+    wait::until(DEADLINE, || async {
+        watch.check(runtime, &name).await?;
+        Ok(match health(runtime.as_ref(), &cx.spec.name).await {
+            Ok(output) if output.code == 0 => wait::Poll::Ready(()),
+            Ok(output) => wait::Poll::Pending(output.stdout + &output.stderr),
+            // It may be between two starts.
+            Err(error) => wait::Poll::Pending(error.to_string()),
+        })
+    })
+    .await
+}
+
+/// What the steward of a cluster says of itself: exit code 0 once it has seen the cluster, and on
+/// stdout what it can't do, one a line. Nothing outside the namespace reaches its port.
+///
+/// # Errors
+/// When its container doesn't run.
+pub async fn health(runtime: &dyn Runtime, cluster: &ClusterName) -> Result<ExecOutput, RuntimeError> {
+    let name = component_name(cluster, Component::Steward);
+    runtime.exec(&name, &[PROGRAM, "steward", "--health"], &[]).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::addon::testing;
+    use crate::pki::STEWARD;
+
+    type Check = Result<(), Box<dyn std::error::Error>>;
+
+    /// A new right has to be thought about here too.
+    #[test]
+    fn its_rights_are_few() -> Check {
+        let objects = objects()?;
+        let role = testing::find(&objects, "ClusterRole", "hoist:steward");
+        let rules = role["rules"].as_array().cloned().unwrap_or_default();
+        let writes: Vec<_> = rules
+            .iter()
+            .flat_map(|rule| {
+                let verbs = rule["verbs"].as_array().into_iter().flatten();
+                verbs.map(move |verb| format!("{} {}", verb.as_str().unwrap_or_default(), rule["resources"]))
+            })
+            .filter(|right| !right.starts_with("list ") && !right.starts_with("watch "))
+            .collect();
+        assert_eq!(writes, ["patch [\"nodes\"]", "create [\"pods/eviction\"]"]);
+        assert!(!role.to_string().contains("secrets") && !role.to_string().contains("\"*\""));
+        let binding = testing::find(&objects, "ClusterRoleBinding", "hoist:steward");
+        assert_eq!(binding["subjects"][0]["name"], STEWARD);
+        Ok(())
+    }
+
+    #[test]
+    fn settings_are_read_back() -> Check {
+        let settings = Settings::of(&testing::spec()?);
+        assert_eq!(serde_json::from_slice::<Settings>(&serde_json::to_vec(&settings)?)?, settings);
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Pods that no node can take because none has a label that they ask for. The scheduler only says
+//! how many nodes "didn't match Pod's node affinity/selector".
+
+use hoist_phases::spec::ROLE_LABEL_PREFIX;
+use serde_json::{Map, Value};
+
+use super::{Facts, Finding};
+
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    facts.pods.iter().filter(|pod| is_unplaced(pod)).filter_map(|pod| finding(pod, &facts.nodes)).collect()
+}
+
+/// The scheduler has tried and found no node.
+fn is_unplaced(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let unschedulable =
+        |c: &Value| c["type"] == "PodScheduled" && c["status"] == "False" && c["reason"] == "Unschedulable";
+    pod["status"]["phase"] == "Pending" && conditions.into_iter().flatten().any(unschedulable)
+}
+
+fn finding(pod: &Value, nodes: &[Value]) -> Option<Finding> {
+    let wanted = unmet(&pod["spec"], nodes)?;
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    let key = wanted.split([' ', '=']).next().unwrap_or_default().trim_start_matches('!');
+    Some(Finding {
+        reason: format!(
+            "pod {}/{} waits for a node with {wanted}, and none has it",
+            text("namespace"),
+            text("name")
+        ),
+        remedy: remedy(key),
+    })
+}
+
+fn remedy(key: &str) -> String {
+    match key.strip_prefix(ROLE_LABEL_PREFIX) {
+        Some(role) => format!(
+            "give nodes the role {role} in `placement.roles` of the configuration, without --no-roles, and \
+             run `hoist up` again"
+        ),
+        None => format!("`hoist kubectl label node NAME {key}=VALUE`, or change what the pod asks for"),
+    }
+}
+
+/// What a pod asks of a node that no node has; `None` when some node has it all, or only the
+/// whole of it is more than any has.
+fn unmet(spec: &Value, nodes: &[Value]) -> Option<String> {
+    let selector = spec["nodeSelector"].as_object().into_iter().flatten();
+    for (key, value) in selector {
+        if !nodes.iter().any(|node| labels(node).and_then(|has| has.get(key)) == Some(value)) {
+            return Some(format!("{key}={}", value.as_str().unwrap_or_default()));
+        }
+    }
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    // One of the terms has to be met, and all expressions of that one.
+    let terms = required["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty())?;
+    let unmet: Vec<_> = terms.iter().map(|term| unmet_expression(term, nodes)).collect::<Option<_>>()?;
+    Some(unmet.join(" or "))
+}
+
+/// The first expression of a term that no node meets.
+fn unmet_expression(term: &Value, nodes: &[Value]) -> Option<String> {
+    let expressions = term["matchExpressions"].as_array();
+    let unmet = |expression: &&Value| !nodes.iter().any(|node| matches(expression, labels(node)));
+    expressions.into_iter().flatten().find(unmet).map(shown)
+}
+
+/// NodeSelectorRequirement of core/v1.
+fn matches(expression: &Value, labels: Option<&Map<String, Value>>) -> bool {
+    let value = labels.and_then(|labels| labels.get(expression["key"].as_str().unwrap_or_default()));
+    let values = expression["values"].as_array();
+    let listed = || value.is_some_and(|value| values.is_some_and(|values| values.contains(value)));
+    let number =
+        |value: Option<&Value>| value.and_then(Value::as_str).and_then(|text| text.parse::<i64>().ok());
+    let bound = || number(values.and_then(|values| values.first()));
+    match expression["operator"].as_str() {
+        Some("In") => listed(),
+        Some("NotIn") => !listed(),
+        Some("Exists") => value.is_some(),
+        Some("DoesNotExist") => value.is_none(),
+        Some("Gt") => number(value).zip(bound()).is_some_and(|(value, bound)| value > bound),
+        Some("Lt") => number(value).zip(bound()).is_some_and(|(value, bound)| value < bound),
+        // Not known here: nothing is said of it.
+        _ => true,
+    }
+}
+
+/// As kubectl's selectors have it.
+fn shown(expression: &Value) -> String {
+    let key = expression["key"].as_str().unwrap_or_default();
+    let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let values = values.collect::<Vec<_>>().join(",");
+    match expression["operator"].as_str() {
+        Some("Exists") => key.to_owned(),
+        Some("DoesNotExist") => format!("!{key}"),
+        Some("In") => format!("{key} in ({values})"),
+        Some("NotIn") => format!("{key} notin ({values})"),
+        Some("Gt") => format!("{key} > {values}"),
+        Some("Lt") => format!("{key} < {values}"),
+        _ => key.to_owned(),
+    }
+}
+
+fn labels(node: &Value) -> Option<&Map<String, Value>> {
+    node["metadata"]["labels"].as_object()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn facts(spec: Value) -> Facts {
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+        let pod = json!({
+            "metadata": {"namespace": "n", "name": "p"}, "spec": spec,
+            "status": {"phase": "Pending", "conditions": [condition]},
+        });
+        let node = |labels: Value| json!({"metadata": {"labels": labels}});
+        let nodes = vec![node(json!({"disk": "ssd", "cores": "4"})), node(json!({"zone": "a"}))];
+        Facts { nodes, pods: vec![pod] }
+    }
+
+    fn terms(terms: &[&[Value]]) -> Value {
+        let terms: Vec<_> = terms.iter().map(|all| json!({"matchExpressions": all})).collect();
+        json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+    }
+
+    fn reason(spec: Value) -> String {
+        let found = check(&facts(spec));
+        found.first().map(|finding| finding.reason.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_role_that_no_node_has_is_named_with_the_remedy() {
+        let exists = json!({"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"});
+        let found = check(&facts(terms(&[&[exists]])));
+        assert_eq!(
+            found[0].reason,
+            "pod n/p waits for a node with node-role.kubernetes.io/control-plane, and none has it"
+        );
+        assert!(found[0].remedy.contains("placement.roles"), "{}", found[0].remedy);
+    }
+
+    #[test]
+    fn a_label_of_a_node_selector_is_named_with_its_value() {
+        assert!(reason(json!({"nodeSelector": {"disk": "hdd"}})).contains("disk=hdd"));
+        assert_eq!(reason(json!({"nodeSelector": {"disk": "ssd"}})), "", "other causes are not its business");
+        assert_eq!(reason(json!({})), "");
+    }
+
+    #[test]
+    fn one_term_that_can_be_met_is_enough() {
+        let is = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
+        let no = is("disk", "In", &["hdd"]);
+        assert_eq!(reason(terms(&[std::slice::from_ref(&no), &[is("zone", "Exists", &[])]])), "");
+        let two = reason(terms(&[&[no], &[is("cores", "Gt", &["8"])]]));
+        assert!(two.contains("disk in (hdd) or cores > 8"), "{two}");
+        assert_eq!(reason(terms(&[&[is("cores", "Gt", &["3"])]])), "");
+        assert_eq!(reason(terms(&[&[is("zone", "NotIn", &["a"])]])), "");
+        assert_eq!(reason(terms(&[&[is("zone", "DoesNotExist", &[])]])), "");
+    }
+
+    #[test]
+    fn pods_that_run_or_were_not_tried_yet_are_passed_over() {
+        let mut facts = facts(json!({"nodeSelector": {"disk": "hdd"}}));
+        facts.pods[0]["status"]["phase"] = json!("Running");
+        assert_eq!(check(&facts), []);
+        facts.pods[0]["status"] = json!({"phase": "Pending"});
+        assert_eq!(check(&facts), []);
+    }
+}
