@@ -247,6 +247,7 @@ pub const IMAGES: &[ImageSpec] = &[
             file!("vm" / "disk.sh"),
             file!("vm" / "init"),
             file!("vm" / "pack.sh"),
+            file!("vm" / "unpack.sh"),
             file!("vm" / "rootfs/etc/kubernetes/kubelet.conf.d/10-hoist-vm-node.conf"),
             file!("vm" / "rootfs/etc/ssh/sshd_config.d/10-hoist.conf"),
             file!("vm" / "rootfs/etc/systemd/network/99-default.link"),

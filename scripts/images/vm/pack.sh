@@ -43,9 +43,9 @@ done
 (cd "$initrd" && find . | LC_ALL=C sort | cpio -o -H newc --owner 0:0 --reproducible) >/vm/initrd
 
 # --- What writes the disk in a stage that must not have these packages installed.
-cp "$(command -v mke2fs)" "$(command -v qemu-img)" /tools/
+cp "$(command -v mke2fs)" "$(command -v qemu-img)" "$(command -v jq)" /tools/
 archive=$(ls /usr/lib/*/libarchive.so.13)
 cp "$archive" /tools/lib/
-for file in /tools/mke2fs /tools/qemu-img "$archive"; do
+for file in /tools/mke2fs /tools/qemu-img /tools/jq "$archive"; do
     ldd "$file" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | xargs -r cp -t /tools/lib
 done
