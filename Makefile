@@ -2,7 +2,7 @@
 #
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
-#   make test | test-vm | lint | images | kubevirtci-image
+#   make test | test-vm | bench | lint | images | kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -20,7 +20,7 @@ HOIST = $(TARGET)/hoist
 # Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
-.PHONY: cluster-up cluster-down images kubevirtci-image test test-vm lint build setup
+.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm lint build setup
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -39,9 +39,14 @@ kubevirtci-image: setup build
 test: setup
 	@scripts/test
 
-# Nodes in virtual machines, beside `test`: minutes long where KVM is not to be had.
+# More of nodes in virtual machines than `test` has: many minutes where KVM is not to be had.
 test-vm: setup
 	@scripts/test vm
+
+# All benchmarks, or one: make bench BENCH=vm-boot; tests/bench/main.rs has the names and what can be set.
+bench: NODE_KIND = vm
+bench: images
+	@cargo test --locked --quiet --package hoist --test bench -- $(BENCH)
 
 lint:
 	@scripts/check

@@ -91,8 +91,12 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     if error.is::<Conflict>() || matches!(error.downcast_ref(), Some(StateError::Busy { .. })) {
         return Some(CONFLICT);
     }
-    if let Some(ImageError::Missing { .. }) = error.downcast_ref() {
-        return Some(IMAGES);
+    match error.downcast_ref() {
+        Some(ImageError::Missing { .. } | ImageError::Download { .. } | ImageError::Digest { .. }) => {
+            return Some(IMAGES);
+        }
+        Some(ImageError::Disk { .. }) => return Some(USAGE),
+        _ => {}
     }
     if let Some(error) = error.downcast_ref::<SessionError>() {
         return match error {

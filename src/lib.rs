@@ -7,6 +7,7 @@ pub mod config;
 pub mod env;
 pub mod error;
 pub mod exit;
+mod fetch;
 pub mod files;
 pub mod images;
 pub mod kubeconfig;

@@ -134,6 +134,10 @@ pub struct UpArgs {
     /// What nodes run on: `container` or `vm` [default: container]
     #[arg(long, value_name = "KIND")]
     pub node_kind: Option<String>,
+    /// What nodes are made from: an image of the engine's, or, for virtual machines, a disk image as a file or
+    /// URL#sha256=HEX [default: hoist's own]
+    #[arg(long, value_name = "IMAGE")]
+    pub node_image: Option<String>,
     #[command(flatten)]
     pub size: NodeSizeArgs,
     /// Kubernetes version [default: v1.36.3]
@@ -308,6 +312,9 @@ pub enum NodeCommand {
         /// What they run on: `container` or `vm`
         #[arg(long = "kind", value_name = "KIND", default_value = "container")]
         kind: String,
+        /// What they are made from, as --node-image of `up` [default: hoist's own]
+        #[arg(long, value_name = "IMAGE")]
+        image: Option<String>,
         #[command(flatten)]
         size: NodeSizeArgs,
         /// Only start the machines; `kubeadm join` is typed by hand, or left to the next `up`

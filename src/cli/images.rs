@@ -8,8 +8,9 @@ use hoist_phases::spec::KubernetesVersion;
 use super::args::{Format, OutputArgs};
 use super::session;
 use crate::error::BoxError;
-use crate::images::{self, EnsureOptions, IMAGES, ImageStatus, Need, Progress, ProgressKind, Role};
+use crate::images::{self, Disk, EnsureOptions, IMAGES, ImageStatus, Need, Progress, ProgressKind, Role};
 use crate::report;
+use crate::runtime::Engine;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct VersionArg {
@@ -83,7 +84,8 @@ fn version(arg: &VersionArg) -> Result<String, BoxError> {
 pub(super) async fn list(arg: &VersionArg, format: Format) -> Result<(), BoxError> {
     let version = version(arg)?;
     let engine = session::engine().await?;
-    let statuses = images::list(engine.docker(), &version).await?;
+    let mut statuses = images::list(engine.docker(), &version).await?;
+    statuses.extend(images::disk::list(engine.docker()).await?);
     report::output::formatted(format, &statuses, |statuses| {
         let rows = statuses.iter().map(row);
         report::table(["IMAGE", "STATE", "SIZE", "CONTAINS", "REFERENCE"], rows)
@@ -166,6 +168,11 @@ fn summary(report: &images::Report) {
     }
     let counts: Vec<_> = counts.into_iter().map(|(word, count)| format!("{count} {word}")).collect();
     report::tell(format_args!("images of {}: {}", report.images.version(), counts.join(", ")));
+}
+
+/// Makes the images of disks of the user's that the engine doesn't have yet.
+pub(super) async fn make_disks(engine: &Engine, version: &str, disks: &[Disk]) -> Result<(), BoxError> {
+    Ok(images::disk::ensure(engine.docker(), version, disks, &tell).await?)
 }
 
 /// One line a step: a build of a quarter of an hour shouldn't look like a hang.

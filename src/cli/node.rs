@@ -1,12 +1,13 @@
 //! `hoist node` and `hoist join-command`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use hoist_phases::phases::PhaseId;
 use hoist_phases::phases::machines;
 use hoist_phases::ports::{KubeApi, KubeConnect as _, Store as _};
-use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeSpec, TokenTtl};
+use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeKind, NodeSpec, TokenTtl};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use sha2::Digest as _;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use super::args::{Format, Global, JoinCommandArgs, NodeCommand, NodeSizeArgs};
 use super::session::{self, Session};
-use super::{machine, status, up};
+use super::{images, machine, status, up};
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
 use crate::config::{self, Problem, SizeFlags};
@@ -46,7 +47,9 @@ pub enum NodeCommandError {
 pub(super) async fn run(global: &Global, command: NodeCommand) -> Result<(), BoxError> {
     match command {
         NodeCommand::List(output) => list(global, output.output).await,
-        NodeCommand::Add { count, no_join, kind, size } => add(global, count, no_join, &kind, size).await,
+        NodeCommand::Add { count, no_join, kind, image, size } => {
+            add(global, count, no_join, &Kind { kind, image, size }).await
+        }
         NodeCommand::Remove { names } => remove(global, &names).await,
         NodeCommand::Ssh { node, command } => machine::ssh(global, &node, &command).await,
         NodeCommand::Console { node } => machine::console(global, &node).await,
@@ -67,17 +70,22 @@ async fn list(global: &Global, format: Format) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The same as `up` with more nodes: everything that is there stays as it is.
-async fn add(
-    global: &Global,
-    count: u32,
-    no_join: bool,
-    kind: &str,
+/// What new nodes run on and are made from, as written.
+struct Kind {
+    kind: String,
+    image: Option<String>,
     size: NodeSizeArgs,
-) -> Result<(), BoxError> {
-    let NodeSizeArgs { cpus, memory, disk } = size;
-    let kind = config::node_kind("--kind", kind, &SizeFlags { cpus, memory, disk });
+}
+
+/// The same as `up` with more nodes: everything that is there stays as it is.
+async fn add(global: &Global, count: u32, no_join: bool, wanted: &Kind) -> Result<(), BoxError> {
+    let NodeSizeArgs { cpus, memory, disk } = wanted.size.clone();
+    let kind = config::node_kind("--kind", &wanted.kind, &SizeFlags { cpus, memory, disk });
     let kind = kind.map_err(NodeCommandError::Kind)?;
+    let (image, disk) = match &wanted.image {
+        Some(text) => config::node_image("--image", text, Path::new(""), kind != NodeKind::Container).await?,
+        None => (None, None),
+    };
     let session = Session::new(global)?;
     let _lock = session.state.lock()?;
     let present = session.spec()?;
@@ -88,7 +96,7 @@ async fn add(
     let numbers = numbers.ok_or(NodeCommandError::Full { wanted: count, free: free.len() })?;
     let mut wanted = present.clone();
     for number in numbers {
-        wanted.nodes.push(NodeSpec::new(*number, kind)?);
+        wanted.nodes.push(NodeSpec::new(*number, kind)?.with_image(image.clone()));
     }
     wanted.nodes.sort_by_key(NodeSpec::number);
     let mut settings = config::settings(Default::default(), None, wanted, None)?;
@@ -97,6 +105,7 @@ async fn add(
         settings.wait = Level::Api;
     }
     let engine = session::engine().await?;
+    images::make_disks(&engine, &present.kubernetes.to_string(), disk.as_slice()).await?;
     up::apply(global, &session, &engine, settings, Some(&present)).await
 }
 

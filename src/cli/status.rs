@@ -2,6 +2,9 @@
 
 use hoist_phases::ports::KubeConnect as _;
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 use super::args::{Format, Global};
 use super::session::{self, Session, SessionError};
 use crate::cluster::kube::Connector;
@@ -89,8 +92,43 @@ pub(super) fn nodes(status: &Status) -> String {
             node.container.clone().unwrap_or_else(|| "-".to_owned()),
             node.version.clone().unwrap_or_default(),
             node.addresses.join(","),
-            node.joined.clone().unwrap_or_default(),
+            node.joined
+                .as_deref()
+                .and_then(|joined| age(joined, OffsetDateTime::now_utc()))
+                .unwrap_or_default(),
         ]
     });
-    report::table(["NODE", "KIND", "READY", "CONTAINER", "VERSION", "ADDRESSES", "JOINED"], rows)
+    report::table(["NODE", "KIND", "READY", "CONTAINER", "VERSION", "ADDRESSES", "AGE"], rows)
+}
+
+/// Time since a moment in RFC 3339, in its two largest units as kubectl shows it: `45s`, `3m20s`, `2d5h`.
+fn age(since: &str, now: OffsetDateTime) -> Option<String> {
+    let since = OffsetDateTime::parse(since, &Rfc3339).ok()?;
+    // Clocks of one machine, yet one may have been set.
+    let secs = (now - since).whole_seconds().max(0);
+    let units = [(secs / 86_400, 'd'), (secs / 3_600 % 24, 'h'), (secs / 60 % 60, 'm'), (secs % 60, 's')];
+    let largest = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let shown = units.iter().skip(largest).take(2).filter(|(count, _)| *count > 0 || secs == 0);
+    Some(shown.map(|(count, unit)| format!("{count}{unit}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let age = |secs: i64| {
+            age(
+                "2026-01-01T00:00:00Z",
+                OffsetDateTime::UNIX_EPOCH + time::Duration::seconds(1_767_225_600 + secs),
+            )
+        };
+        for (secs, text) in
+            [(-5, "0s"), (0, "0s"), (45, "45s"), (200, "3m20s"), (3_600, "1h"), (190_800, "2d5h")]
+        {
+            assert_eq!(age(secs).as_deref(), Some(text));
+        }
+        assert_eq!(super::age("yesterday", OffsetDateTime::UNIX_EPOCH), None);
+    }
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::args::{Global, Progress, UpArgs};
 use super::cleanup::{forget_nodes, take_back};
+use super::images;
 use super::session::{self, KUBECONFIG, Session, SessionError};
 use super::signals::{Interrupted, interrupted};
 use crate::cluster::down::Snapshot;
@@ -66,6 +67,7 @@ pub(super) async fn run(global: &Global, args: UpArgs) -> Result<(), BoxError> {
         return Err(SessionError::Orphan { name: session.name, path }.into());
     }
 
+    images::make_disks(&engine, &settings.spec.kubernetes.to_string(), &settings.disks).await?;
     apply(global, &session, &engine, settings, present.as_ref()).await
 }
 
@@ -136,6 +138,7 @@ pub(super) async fn bring_up(
         },
         outputs: Arc::new(Outputs::default()),
         events: Events::new(sender),
+        timeout: settings.timeout,
     };
     let plan = Plan::new(PHASES)?.skipping(&settings.skip, "left out by --skip-phase");
     let result = tokio::select! {

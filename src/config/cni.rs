@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hoist_phases::spec::Cni;
 use sha2::{Digest as _, Sha256};
 
-use super::fetch::{self, FetchError};
+use crate::fetch::{self, FetchError};
 
 /// What a user named as CNI, not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,16 +55,13 @@ impl CniSource {
         if !text.contains("://") {
             return Ok(Self::File(base.join(text)));
         }
-        let pinned = text
-            .rsplit_once("#sha256=")
-            .filter(|(_, hex)| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let Some((url, sha256)) = pinned else {
+        let Some((url, sha256)) = fetch::pinned(text) else {
             return Err(CniError::Unpinned { url: text.to_owned() });
         };
         if !url.starts_with("https://") {
             return Err(CniError::Scheme(url.to_owned()));
         }
-        Ok(Self::Url { url: url.to_owned(), sha256: sha256.to_ascii_lowercase() })
+        Ok(Self::Url { url: url.to_owned(), sha256 })
     }
 
     /// The CNI as far as it is known without reading: the kind of it.

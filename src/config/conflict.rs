@@ -121,6 +121,8 @@ fn cni_name(cni: &Cni) -> String {
 }
 
 fn node_names(nodes: &[NodeSpec]) -> String {
-    let names: Vec<_> = nodes.iter().map(|node| format!("{} ({})", node.name(), node.kind)).collect();
+    let made = |node: &NodeSpec| node.image.as_ref().map(|image| format!(" of {image}")).unwrap_or_default();
+    let names = nodes.iter().map(|node| format!("{} ({}{})", node.name(), node.kind, made(node)));
+    let names: Vec<_> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -114,6 +114,8 @@ pub struct NodeGroup {
     pub cpus: Option<u16>,
     pub memory: Option<String>,
     pub disk: Option<String>,
+    /// What its machines are made from, see docs/vm-nodes.md; paths start at the configuration file.
+    pub image: Option<String>,
 }
 
 /// Where pods go.

@@ -7,9 +7,9 @@ mod cni;
 mod components;
 mod conflict;
 mod endpoint;
-mod fetch;
 mod file;
 mod networking;
+mod node_image;
 mod nodes;
 mod placement;
 mod problem;
@@ -25,13 +25,14 @@ use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
 
 use crate::cli::args::{Global, Progress, UpArgs};
 use crate::cluster::ready::Level;
+use crate::images::Disk;
 
 pub use ca::{CaError, UsersCa};
 pub use cni::{CniError, CniSource};
 pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use endpoint::EndpointError;
-pub use fetch::FetchError;
 pub use file::{API_VERSION, ClusterFile, FileError, KIND, parse as parse_file, read as read_file};
+pub use node_image::{NodeImageError, resolve as node_image};
 pub use nodes::{SizeFlags, kind as node_kind};
 pub use problem::{Invalid, Problem};
 pub use resolve::{defaults, name, settings};
@@ -45,6 +46,8 @@ pub struct Settings {
     pub spec: ClusterSpec,
     /// To sign with instead of a CA of the cluster's own.
     pub ca: Option<UsersCa>,
+    /// Of the user's, that images of nodes have to be made of.
+    pub disks: Vec<Disk>,
     pub skip: Vec<PhaseId>,
     pub wait: Level,
     /// For everything together, images excepted.
@@ -65,6 +68,8 @@ pub enum ConfigError {
     Ca(#[from] CaError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    #[error(transparent)]
+    NodeImage(#[from] NodeImageError),
     #[error("no random numbers for a bootstrap token")]
     Random,
 }
@@ -84,11 +89,12 @@ pub fn begin(global: &Global, args: &UpArgs) -> Result<(Option<ClusterFile>, Clu
 /// # Errors
 /// Everything that is wrong with the values, at once; a CNI manifest that can't be had.
 pub async fn finish(
-    args: UpArgs,
-    file: Option<ClusterFile>,
+    mut args: UpArgs,
+    mut file: Option<ClusterFile>,
     name: ClusterName,
     present: Option<ClusterSpec>,
 ) -> Result<Settings, ConfigError> {
+    let disks = node_image::of_all(&mut args, file.as_mut()).await?;
     let is_new = present.is_none();
     let base = match present {
         Some(spec) => spec,
@@ -108,6 +114,7 @@ pub async fn finish(
         settings.spec.reach = hoist_phases::phases::cni::reach(&settings.spec.cni);
     }
     settings.ca = ca;
+    settings.disks = disks;
     Ok(settings)
 }
 

@@ -12,6 +12,14 @@ pub(super) struct NodeFlags {
     pub count: Option<String>,
     pub kind: Option<String>,
     pub size: SizeFlags,
+    pub image: Option<String>,
+}
+
+/// What a node is made of, before it has its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Template {
+    pub kind: NodeKind,
+    pub image: Option<String>,
 }
 
 /// The size of virtual machines, as written.
@@ -27,13 +35,13 @@ pub(super) fn default() -> Vec<NodeSpec> {
     NodeSpec::new(1, NodeKind::Container).into_iter().collect()
 }
 
-/// The kinds asked for, one entry a node; `None` when nothing is asked for.
+/// The nodes asked for; `None` when nothing is asked for.
 pub(super) fn wanted(
     flags: NodeFlags,
     groups: Option<Vec<NodeGroup>>,
     problems: &mut Problems,
-) -> Option<Vec<NodeKind>> {
-    let NodeFlags { count: count_flag, kind: kind_flag, size } = flags;
+) -> Option<Vec<Template>> {
+    let NodeFlags { count: count_flag, kind: kind_flag, size, image: image_flag } = flags;
     let sized = size.cpus.is_some() || size.memory.is_some() || size.disk.is_some();
     let flag_kind = match kind_flag {
         None if sized && groups.is_none() => {
@@ -44,15 +52,16 @@ pub(super) fn wanted(
         None => None,
         Some(text) => problems.keep(kind("--node-kind", &text, &size)),
     };
-    let kinds = match (count_flag, groups) {
+    let nodes = match (count_flag, groups) {
         (Some(text), _) => {
             let number = problems.keep(count(&text))?;
-            vec![flag_kind.unwrap_or(NodeKind::Container); number]
+            let kind = flag_kind.unwrap_or(NodeKind::Container);
+            vec![Template { kind, image: image_flag }; number]
         }
         (None, Some(groups)) => {
-            let mut kinds = Vec::new();
+            let mut nodes = Vec::new();
             for group in groups {
-                let NodeGroup { kind: text, count, cpus, memory, disk } = group;
+                let NodeGroup { kind: text, count, cpus, memory, disk, image } = group;
                 // A flag's size wins over the group's.
                 let size = SizeFlags {
                     cpus: size.cpus.or(cpus),
@@ -64,33 +73,42 @@ pub(super) fn wanted(
                     Some(kind) => kind,
                     None => problems.keep(kind("nodes[].kind", text, &size)).unwrap_or(NodeKind::Container),
                 };
+                let template = Template { kind: group_kind, image: image_flag.clone().or(image) };
                 let number = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
                 // Judged below; the clamp only keeps an absurd number from taking memory.
                 let number = number.min(usize::from(MAX_NODE_NUMBER) + 1);
-                kinds.extend(std::iter::repeat_n(group_kind, number));
+                nodes.extend(std::iter::repeat_n(template, number));
             }
-            kinds
+            nodes
         }
-        (None, None) => vec![flag_kind?],
+        (None, None) if flag_kind.is_none() && image_flag.is_none() => return None,
+        (None, None) => vec![Template { kind: flag_kind.unwrap_or(NodeKind::Container), image: image_flag }],
     };
-    if kinds.len() > usize::from(MAX_NODE_NUMBER) {
+    if nodes.len() > usize::from(MAX_NODE_NUMBER) {
         problems.push(Problem::new(
             "nodes",
-            kinds.len(),
+            nodes.len(),
             format_args!("at most {MAX_NODE_NUMBER} fit the node network"),
         ));
         return None;
     }
-    Some(kinds)
+    Some(nodes)
 }
 
-/// Gives the kinds their numbers. Nodes that are there already, with gaps where some were
-/// removed, keep theirs when as many of the same kinds are asked for.
-pub(super) fn keep_numbers(present: &[NodeSpec], wanted: Vec<NodeKind>) -> Vec<NodeSpec> {
-    if present.iter().map(|node| node.kind).eq(wanted.iter().copied()) {
+/// Gives the nodes their numbers. Those that are there already, with gaps where some were
+/// removed, keep theirs when as many of the same are asked for.
+pub(super) fn keep_numbers(present: &[NodeSpec], wanted: Vec<Template>) -> Vec<NodeSpec> {
+    let same =
+        |(node, template): (&NodeSpec, &Template)| node.kind == template.kind && node.image == template.image;
+    if present.len() == wanted.len() && present.iter().zip(&wanted).all(same) {
         return present.to_vec();
     }
-    (1_u32..).zip(wanted).filter_map(|(number, kind)| NodeSpec::new(number, kind).ok()).collect()
+    let numbered = (1_u32..).zip(wanted);
+    numbered
+        .filter_map(|(number, Template { kind, image })| {
+            Some(NodeSpec::new(number, kind).ok()?.with_image(image))
+        })
+        .collect()
 }
 
 fn count(text: &str) -> Result<usize, Problem> {
@@ -173,8 +191,11 @@ mod tests {
     fn numbers_stay_while_the_count_does() {
         let node = |n| NodeSpec::new(n, NodeKind::Container);
         let present: Vec<_> = [node(1), node(3)].into_iter().flatten().collect();
-        assert_eq!(numbers(&keep_numbers(&present, vec![NodeKind::Container; 2])), [1, 3]);
-        assert_eq!(numbers(&keep_numbers(&present, vec![NodeKind::Container; 3])), [1, 2, 3]);
+        let of =
+            |image: Option<&str>| Template { kind: NodeKind::Container, image: image.map(str::to_owned) };
+        assert_eq!(numbers(&keep_numbers(&present, vec![of(None); 2])), [1, 3]);
+        assert_eq!(numbers(&keep_numbers(&present, vec![of(None); 3])), [1, 2, 3]);
+        assert_eq!(numbers(&keep_numbers(&present, vec![of(Some("other")); 2])), [1, 2]);
     }
 
     #[test]

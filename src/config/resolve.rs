@@ -60,6 +60,7 @@ pub fn settings(
         config: _,
         nodes: count,
         node_kind: kind,
+        node_image: image,
         size: NodeSizeArgs { cpus, memory, disk },
         kubernetes: kubernetes_flag,
         cni: _,
@@ -127,7 +128,7 @@ pub fn settings(
         dns_domain: dns_domain.or(network_file.dns_domain),
     };
 
-    let node_flags = NodeFlags { count, kind, size: SizeFlags { cpus, memory, disk } };
+    let node_flags = NodeFlags { count, kind, size: SizeFlags { cpus, memory, disk }, image };
 
     let mut problems = Problems::default();
     let mut spec = base;
@@ -190,6 +191,7 @@ pub fn settings(
     Ok(Settings {
         spec,
         ca: None,
+        disks: Vec::new(),
         skip,
         wait,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),

@@ -100,6 +100,19 @@ pub enum ImageError {
     #[error("{count} of the images are missing and may not be built: {list}")]
     Missing { count: usize, list: String },
 
+    #[error("disk image {} {problem}", path.display())]
+    Disk { path: PathBuf, problem: &'static str },
+
+    #[error("fetch disk image {url}")]
+    Download {
+        url: String,
+        #[source]
+        source: crate::error::BoxError,
+    },
+
+    #[error("disk image {url} has the SHA-256 {found}, not {wanted}")]
+    Digest { url: String, found: String, wanted: String },
+
     #[error("no directory for the build cache: neither XDG_CACHE_HOME nor HOME is set")]
     NoCache,
 }

@@ -11,6 +11,7 @@ mod base;
 mod build;
 mod command;
 mod context;
+pub mod disk;
 mod engine;
 mod error;
 mod golang;
@@ -30,6 +31,7 @@ use bollard::Docker;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 pub use archive::{load, save};
+pub use disk::{Disk, DiskSource};
 pub use error::ImageError;
 pub use progress::{Listener, Progress, ProgressKind};
 pub use recipe::{LABEL_COMPONENT, LABEL_RECIPE, LABEL_VERSION, RecipeFile};

@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Done, Hoist, exec, fetch, inspect, kill, tell, things, until};
+use crate::support::{
+    Done, Hoist, Terminal, Traces, exec, fetch, inspect, kill, remove_image, tell, things, until,
+};
 
 /// The nodes have it already, and a shell with an HTTP server in it.
 const IMAGE: &str = "localhost/hoist/kube-router:v1.36.3";
 
 const CONTAINER: &str = "node01";
 const VM: &str = "node02";
+
+const PHASE: i32 = 5;
 
 /// A web server on a node that greets with the node's name.
 fn server(node: &str) -> serde_json::Value {
@@ -80,6 +84,8 @@ fn a_vm_and_a_container_are_nodes_of_one_cluster() {
     }
     assert_eq!(in_node(&hoist, VM, "cat >/dev/null; exit 7").code, Some(7), "exit codes pass");
 
+    people_talk_to_it(&hoist);
+
     // Killed hard: the API doesn't mind; started again it is the machine it was.
     let identity = in_node(&hoist, VM, "cat /etc/machine-id /var/lib/kubelet/pki/kubelet-client-current.pem");
     assert_eq!(identity.code, Some(0), "{}", identity.stderr);
@@ -95,6 +101,78 @@ fn a_vm_and_a_container_are_nodes_of_one_cluster() {
     let again = in_node(&hoist, VM, "cat /etc/machine-id /var/lib/kubelet/pki/kubelet-client-current.pem");
     assert_eq!(again.stdout, identity.stdout, "another machine came back");
 
+    // Neither the machine's process, its disk, its sockets nor its tap outlive the cluster.
+    let traces = Traces::of(&hoist.name);
+    assert!(traces.left().iter().any(|trace| trace.starts_with("process") && trace.contains("qemu")));
+    let dnsmasq = format!("hoist-{}-dnsmasq", hoist.name);
+    assert_eq!(exec(&dnsmasq, &["test", "-e", "/sys/class/net/tap-node02"]).code, 0, "it has a tap");
+
+    // Removed, it is forgotten by everybody: its number is free again, with the lease.
+    hoist.ok(&["node", "remove", VM]);
+    assert_eq!(get(&["nodes", "-o", "name"]), "node/node01\n");
+    assert_eq!(exec(&dnsmasq, &["test", "-e", "/sys/class/net/tap-node02"]).code, 1, "its tap is gone");
+    eventually("dnsmasq has forgotten the lease", || {
+        let leases = exec(&dnsmasq, &["cat", "/run/dnsmasq.leases"]).stdout;
+        if leases.contains("52:55:00:d1:55:02") { Err(leases) } else { Ok(()) }
+    });
     hoist.ok(&["down"]);
+    assert_eq!(traces.left(), Vec::<String>::new(), "left behind");
+}
+
+/// A shell and the console, on a terminal.
+fn people_talk_to_it(hoist: &Hoist) {
+    let soon = Duration::from_secs(60);
+    let mut shell = Terminal::run(hoist, &["node", "ssh", VM]);
+    shell.type_in("test -t 0 && echo on-$((40 + 2)); exit 3\r");
+    until(
+        "the shell answers",
+        soon,
+        || if shell.seen().contains("on-42") { Ok(()) } else { Err(shell.seen()) },
+    );
+    assert_eq!(shell.end(soon), Some(3));
+
+    let mut console = Terminal::run(hoist, &["node", "console", VM]);
+    until("the console shows what the machine writes", soon, || {
+        in_node(hoist, VM, "echo seen-$((40 + 2)) >/dev/ttyS0");
+        if console.seen().contains("seen-42") { Ok(()) } else { Err(console.seen()) }
+    });
+    // Ctrl-]
+    console.type_in("\u{1d}");
+    assert_eq!(console.end(soon), Some(0));
+}
+
+/// A disk whose boot sector says so and does nothing else.
+fn boot_sector() -> Vec<u8> {
+    // ds = 0; print the text behind the code, character by character, by the BIOS; halt.
+    const CODE: [u8; 25] = [
+        0x31, 0xc0, 0x8e, 0xd8, 0xfc, 0xbe, 0x19, 0x7c, 0xac, 0x08, 0xc0, 0x74, 0x09, 0xb4, 0x0e, 0xbb, 0x07,
+        0x00, 0xcd, 0x10, 0xeb, 0xf2, 0xf4, 0xeb, 0xfd,
+    ];
+    let mut sector = [&CODE[..], b"boot sector reached\r\n"].concat();
+    sector.resize(510, 0);
+    sector.extend([0x55, 0xaa]);
+    sector.resize(1 << 20, 0);
+    sector
+}
+
+#[test]
+fn a_machine_that_boots_nothing_is_told_by_its_stage_and_console() {
+    let hoist = Hoist::new("vm-stuck");
+    let disk = hoist.home().join("disk.raw");
+    std::fs::write(&disk, boot_sector()).expect("the temporary directory is writable");
+    let disk = disk.display().to_string();
+    let up = ["up", "--nodes", "1", "--node-kind", "vm", "--node-image", &disk, "--timeout", "40s"];
+    let done = hoist.run(&up);
+    assert_eq!(done.code, Some(PHASE), "{}", done.stderr);
+    for word in ["node01", "no further than power-on", "DHCP lease", "boot sector reached"] {
+        assert!(done.stderr.contains(word), "no {word:?} in: {}", done.stderr);
+    }
     assert_eq!(things(&hoist.name), Vec::<String>::new(), "left behind");
+
+    // The image that was made of it is kept, known by the disk's contents, and listed.
+    let images = hoist.ok(&["images", "list"]);
+    let made = images.lines().find(|line| line.contains("disk.raw")).expect("the image is listed");
+    let reference = made.split_whitespace().last().unwrap_or_default();
+    assert!(reference.starts_with("localhost/hoist/vm-image:"), "{made}");
+    remove_image(reference);
 }

@@ -33,8 +33,8 @@ fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
 
 fn shown(settings: &Settings) -> String {
     let spec = serde_json::to_string(&settings.spec).unwrap();
-    let Settings { spec: _, ca, skip, wait, timeout, retain, progress } = settings;
-    format!("{spec} {ca:?} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
+    let Settings { spec: _, ca, disks, skip, wait, timeout, retain, progress } = settings;
+    format!("{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
 }
 
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
@@ -42,6 +42,7 @@ fn shown(settings: &Settings) -> String {
 const PAIRS: &[(&str, &[&str], &str)] = &[
     ("nodes", &["--nodes=3"], "nodes: [{count: 3}]"),
     ("node-kind", &["--node-kind=container"], "nodes: [{kind: container}]"),
+    ("node-image", &["--node-image=a.example/b:c"], "nodes: [{image: 'a.example/b:c'}]"),
     ("cpus", &["--node-kind=vm", "--cpus=4"], "nodes: [{kind: vm, cpus: 4}]"),
     ("memory", &["--node-kind=vm", "--memory=3Gi"], "nodes: [{kind: vm, memory: 3Gi}]"),
     ("disk", &["--node-kind=vm", "--disk=30Gi"], "nodes: [{kind: vm, disk: 30Gi}]"),

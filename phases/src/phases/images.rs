@@ -1,6 +1,6 @@
 //! Which images a cluster needs, and what they are called.
 
-use crate::spec::{ClusterSpec, Cni, NodeKind, Reach};
+use crate::spec::{ClusterSpec, Cni, NodeKind, NodeSpec, Reach};
 
 /// Every image is called after its program and the Kubernetes version it was built for. The
 /// `localhost` registry can't be pulled from, so a node never fetches another image of that name.
@@ -8,20 +8,22 @@ pub fn reference(spec: &ClusterSpec, name: &str) -> String {
     format!("localhost/hoist/{name}:{}", spec.kubernetes)
 }
 
+/// The image that a node's machine is made from.
+pub fn of_node(spec: &ClusterSpec, node: &NodeSpec) -> String {
+    let name = match node.kind {
+        NodeKind::Container => "node",
+        NodeKind::Vm(_) => "vm",
+    };
+    node.image.clone().unwrap_or_else(|| reference(spec, name))
+}
+
 /// All images that `up` needs in the engine's store.
 pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let control_plane =
         ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-server");
-    let nodes: std::collections::BTreeSet<_> = spec
-        .nodes
-        .iter()
-        .map(|node| match node.kind {
-            NodeKind::Container => "node",
-            NodeKind::Vm(_) => "vm",
-        })
-        .collect();
-    control_plane.into_iter().chain(konnectivity).chain(nodes).map(|name| reference(spec, name)).collect()
+    let nodes: std::collections::BTreeSet<_> = spec.nodes.iter().map(|node| of_node(spec, node)).collect();
+    control_plane.into_iter().chain(konnectivity).map(|name| reference(spec, name)).chain(nodes).collect()
 }
 
 /// The images that pods of hoist's addons run, preloaded into hoist's own node image.

@@ -23,11 +23,13 @@ mod outputs;
 pub mod placement;
 mod postmortem;
 pub mod preflight;
+mod skew;
 pub mod steward;
 pub mod token;
 pub mod wait;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -87,7 +89,19 @@ pub struct Context {
     pub ports: Ports,
     pub outputs: Arc<Outputs>,
     pub events: Events,
+    /// For everything together, from the beginning that [`Events`] counts from.
+    pub timeout: Duration,
 }
+
+impl Context {
+    /// What is left of the run's time for a wait that tells more by its own end than the run's would.
+    pub fn time_left(&self) -> Duration {
+        self.timeout.saturating_sub(Duration::from_millis(self.events.now_ms()) + LAST_WORDS)
+    }
+}
+
+/// Time to find out why a wait ran out, before the run's time does.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// One step of the bootstrap.
 #[derive(Clone, Copy)]

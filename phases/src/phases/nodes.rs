@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::ObjectRef;
-use crate::phases::{Context, PhaseId, machines};
+use crate::phases::{Context, PhaseId, images, machines, skew};
 use crate::spec::{ClusterSpec, NodeKind, NodeSpec};
 
 /// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
@@ -56,6 +56,9 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
         // Not knowing is no reason to take a node for a new one.
         (code, _) => return Err(JoinError::Probe { node: name, code, output: found.stderr }.into()),
     };
+    let versions = exec(&["/bin/sh", "-c", skew::VERSIONS], &[]).await?;
+    skew::check(&name, &images::of_node(&cx.spec, node), &versions.stdout, cx.spec.kubernetes)?;
+
     // The machine is new: what the API still knows of an earlier one of its name would make
     // kubeadm refuse.
     let stale =

@@ -28,20 +28,21 @@ pub struct TimedOut {
 /// Looks again and again until `look` says ready.
 ///
 /// # Errors
-/// What `look` fails with, at once; or [`TimedOut`].
+/// What `look` fails with, at once; or [`TimedOut`], even where a look doesn't end.
 pub async fn until<T, F, Fut>(deadline: Duration, mut look: F) -> Result<T, PhaseError>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Poll<T>, PhaseError>>,
 {
-    let begin = Instant::now();
+    let end = Instant::now() + deadline;
+    let mut last = "no look has ended".to_owned();
     loop {
-        match look().await? {
-            Poll::Ready(value) => return Ok(value),
-            Poll::Pending(last) if begin.elapsed() >= deadline => {
-                return Err(Box::new(TimedOut { deadline, last }));
-            }
-            Poll::Pending(_) => tokio::time::sleep(INTERVAL).await,
+        match tokio::time::timeout_at(end, look()).await {
+            Ok(Ok(Poll::Ready(value))) => return Ok(value),
+            Ok(Ok(Poll::Pending(seen))) => last = seen,
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(Box::new(TimedOut { deadline, last })),
         }
+        tokio::time::sleep_until(end.min(Instant::now() + INTERVAL)).await;
     }
 }

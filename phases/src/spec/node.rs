@@ -63,6 +63,9 @@ const MIN_DISK_GIB: u32 = 4;
 pub struct NodeSpec {
     number: u8,
     pub kind: NodeKind,
+    /// The engine's image that its machine is made from; hoist's own of the cluster's version when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -96,9 +99,15 @@ impl NodeSpec {
     /// When the number is outside 1 to [`MAX_NODE_NUMBER`].
     pub fn new(number: u32, kind: NodeKind) -> Result<Self, NodeError> {
         match u8::try_from(number) {
-            Ok(small @ 1..=MAX_NODE_NUMBER) => Ok(Self { number: small, kind }),
+            Ok(small @ 1..=MAX_NODE_NUMBER) => Ok(Self { number: small, kind, image: None }),
             _ => Err(NodeError::Number(number)),
         }
+    }
+
+    /// The same with an image other than hoist's own.
+    #[must_use]
+    pub fn with_image(self, image: Option<String>) -> Self {
+        Self { image, ..self }
     }
 
     pub fn number(&self) -> u8 {

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use bollard::query_parameters::{
-    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
+    BuildImageOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder,
+    ListVolumesOptionsBuilder, RemoveImageOptions,
 };
+use futures_util::TryStreamExt as _;
 use hoist::runtime::Engine;
 use hoist_phases::ports::{ContainerState, ExecOutput, Runtime as _, Status};
 use serde_json::Value;
@@ -53,6 +55,49 @@ pub(crate) fn pid(name: &str) -> i32 {
 /// SIGKILL to everything in a container.
 pub(crate) fn kill(name: &str) {
     block(engine().docker().kill_container(name, None)).expect("the container runs");
+}
+
+/// Builds an image with the engine's own builder from a Dockerfile and other files.
+pub(crate) fn build_image(reference: &str, dockerfile: &str, files: &[(&str, &[u8])]) {
+    let mut context = tar::Builder::new(Vec::new());
+    for (path, content) in [("Dockerfile", dockerfile.as_bytes())].iter().chain(files) {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(content.len() as u64);
+        context.append_data(&mut header, path, *content).expect("memory is writable");
+    }
+    let context = context.into_inner().expect("memory is writable");
+    let options = BuildImageOptionsBuilder::new().t(reference).rm(true).networkmode("host").build();
+    let docker = engine().docker().clone().with_timeout(BUILD_WITHIN);
+    let body = bollard::body_full(context.into());
+    let output: Result<Vec<_>, _> = block(docker.build_image(options, None, Some(body)).try_collect());
+    output.unwrap_or_else(|error| panic!("build of {reference}: {error}"));
+}
+
+/// Copies a file out of an image.
+pub(crate) fn copy_out(image: &str, path: &str, to: &std::path::Path) {
+    let docker = engine().docker();
+    let body = bollard::models::ContainerCreateBody {
+        image: Some(image.to_owned()),
+        cmd: Some(vec!["none".to_owned()]),
+        ..Default::default()
+    };
+    let none = None::<bollard::query_parameters::CreateContainerOptions>;
+    let id = block(docker.create_container(none, body)).expect("the image exists").id;
+    let archive = block(engine().download(&id, path)).expect("the file exists");
+    block(docker.remove_container(&id, None)).expect("the container exists");
+    let mut archive = tar::Archive::new(archive.as_slice());
+    let mut entries = archive.entries().expect("the engine sends a tar archive");
+    let mut entry = entries.next().expect("the archive has an entry").expect("the archive is whole");
+    entry.unpack(to).expect("there is room");
+}
+
+/// Time for an image of the tests: packages are fetched.
+const BUILD_WITHIN: std::time::Duration = std::time::Duration::from_secs(1800);
+
+pub(crate) fn remove_image(reference: &str) {
+    let removed = block(engine().docker().remove_image(reference, None::<RemoveImageOptions>, None));
+    removed.unwrap_or_else(|error| panic!("removal of {reference}: {error}"));
 }
 
 /// Paths and modes of the regular files of a directory of a container.

@@ -4,15 +4,18 @@
 mod engine;
 mod hoist;
 mod shared;
+mod terminal;
 mod wait;
 mod webhook;
 mod workload;
 
 pub(crate) use engine::{
-    Traces, archive_files, block, containers, engine, exec, inspect, kill, pid, processes_in, state, things,
+    Traces, archive_files, block, build_image, containers, copy_out, engine, exec, inspect, kill, pid,
+    processes_in, remove_image, state, things,
 };
 pub(crate) use hoist::{Done, Hoist, events, wait};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
+pub(crate) use terminal::Terminal;
 pub(crate) use wait::until;
 pub(crate) use webhook::{Webhook, available, judged};
 pub(crate) use workload::{

@@ -176,7 +176,7 @@ fn ip_option(family: Family) -> &'static str {
 /// sees /proc and /sys unmasked.
 fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
     let name = node_name(&spec.name, &node.name());
-    let mut machine = ContainerSpec::new(&name, images::reference(spec, "node"), Network::None);
+    let mut machine = ContainerSpec::new(&name, images::of_node(spec, node), Network::None);
     machine.hostname = Some(node.name());
     machine.labels.insert(label::NODE.to_owned(), node.name());
     machine.labels.insert(label::KIND.to_owned(), node.kind.to_string());

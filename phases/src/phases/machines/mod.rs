@@ -115,7 +115,7 @@ pub async fn accelerator(runtime: &dyn Runtime, container: &str) -> Option<Strin
     (output.code == 0 && !name.is_empty()).then_some(name)
 }
 
-/// Removes a node's machine with its volumes; whether it exists or not.
+/// Removes a node's machine with its volumes and its lease; whether it exists or not.
 ///
 /// # Errors
 /// When the engine refuses.
@@ -128,6 +128,9 @@ pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) 
     };
     for volume in volumes {
         runtime.remove_volume(&format!("{name}-{volume}")).await?;
+    }
+    if let NodeKind::Vm(_) = node.kind {
+        vm::release(runtime, &spec.name, node).await;
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use super::{MachineError, ROLE};
 use crate::engine::PhaseError;
 use crate::phases::containers::{self, Watch, component_name, node_name};
 use crate::phases::{Context, images, wait};
-use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, label};
-use crate::spec::{ClusterSpec, Component, Family, NodeSpec, VmSize};
+use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, Runtime, label};
+use crate::spec::{ClusterName, ClusterSpec, Component, Family, NodeSpec, VmSize};
 
 /// The name of this kind.
 pub(super) const KIND: &str = "vm";
@@ -25,12 +25,13 @@ pub(super) const ACCELERATOR: &str = "/run/hoist-accel";
 /// The machine's disk: an overlay on the image's, which is never written to.
 pub(super) const VOLUMES: [&str; 1] = ["disk"];
 
-/// From power-on to a running containerd. Under emulation a boot takes a minute on an idle host,
-/// and several boot at once.
+/// From power-on to a running containerd, unless the run has less time. Under emulation a boot takes
+/// half a minute on an idle host, and several boot at once.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Memory that qemu takes on top of the guest's own.
-const QEMU_BYTES: u64 = 384 << 20;
+/// Memory that qemu takes on top of the guest's own; 512 MiB of it are translated code where the
+/// processors are emulated.
+const QEMU_BYTES: u64 = 768 << 20;
 
 /// Lines of the console that an error shows.
 const CONSOLE_TAIL: u32 = 30;
@@ -62,7 +63,7 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32)
     let watch = Watch::default();
     // The lease of a machine that runs may be forgotten: dnsmasq keeps leases as long as it runs.
     let reached = Mutex::new(if changed { Stage::PowerOn } else { Stage::Lease });
-    let result = wait::until(DEADLINE, || async {
+    let result = wait::until(cx.time_left().min(DEADLINE), || async {
         watch.check(runtime, &container).await?;
         let before = *reached.lock().unwrap_or_else(PoisonError::into_inner);
         let now = look(cx, node, &container, before).await?;
@@ -76,11 +77,31 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32)
     match result {
         Ok(()) => Ok(changed),
         Err(source) => {
-            let console = runtime.logs(&container, CONSOLE_TAIL).await.unwrap_or_default();
+            let console = readable(&runtime.logs(&container, CONSOLE_TAIL).await.unwrap_or_default());
             let reached = *reached.lock().unwrap_or_else(PoisonError::into_inner);
             Err(MachineError::Stuck { node: node.name(), reached, console, source }.into())
         }
     }
+}
+
+/// What a console wrote without what would move the cursor about, or clear the screen, of whoever reads it now:
+/// control sequences (ECMA-48) and single control characters.
+fn readable(console: &str) -> String {
+    let mut text = String::new();
+    let mut rest = console.chars();
+    while let Some(next) = rest.next() {
+        match next {
+            '\u{1b}' => {
+                if rest.next() == Some('[') {
+                    let _ = rest.find(|end| ('\u{40}'..='\u{7e}').contains(end));
+                }
+            }
+            '\n' | '\t' => text.push(next),
+            _ if next.is_control() => {}
+            _ => text.push(next),
+        }
+    }
+    text
 }
 
 /// The stage after `before` if it has been reached, or `before` again; `None` when all are.
@@ -90,20 +111,39 @@ async fn look(
     container: &str,
     before: Stage,
 ) -> Result<Option<Stage>, PhaseError> {
-    let runtime = &cx.ports.runtime;
-    let succeeds = |code: i64, next: Option<Stage>| if code == 0 { next } else { Some(before) };
-    Ok(match before {
+    let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
+    let mac = node.mac();
+    let (container, command, next) = match before {
         Stage::PowerOn => {
-            let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
-            let leased = ["grep", "-q", &node.mac(), "/run/dnsmasq.leases"];
-            succeeds(runtime.exec(&dnsmasq, &leased, &[]).await?.code, Some(Stage::Lease))
+            (dnsmasq.as_str(), patiently(&["grep", "-q", &mac, "/run/dnsmasq.leases"]), Some(Stage::Lease))
         }
-        Stage::Lease => succeeds(runtime.exec(container, &[EXEC, "true"], &[]).await?.code, Some(Stage::Ssh)),
+        Stage::Lease => (container, patiently(&[EXEC, "true"]), Some(Stage::Ssh)),
         Stage::Ssh => {
-            let command: Vec<_> = [EXEC].into_iter().chain(CONTAINERD_ANSWERS).collect();
-            succeeds(runtime.exec(container, &command, &[]).await?.code, None)
+            let command = patiently(&["/bin/sh", "-c", CONTAINERD_ANSWERS]);
+            (container, [EXEC].into_iter().chain(command).collect(), None)
         }
-    })
+    };
+    let output = cx.ports.runtime.exec(container, &command, &[]).await?;
+    Ok(if output.code == 0 { next } else { Some(before) })
+}
+
+/// A command that looks again and again for up to two seconds: starting one in a container costs the
+/// host many times what the look does, and the processors are those that the machine boots on.
+fn patiently<'a>(look: &[&'a str]) -> Vec<&'a str> {
+    const AGAIN: &str = "end=$(($(date +%s) + 2)); \
+                         until \"$@\" >/dev/null 2>&1; do [ \"$(date +%s)\" -lt $end ] || exit 1; sleep 0.05; done";
+    ["/bin/sh", "-c", AGAIN, "look"].into_iter().chain(look.iter().copied()).collect()
+}
+
+/// Gives the IPv4 lease of a machine that is gone back. One that stays harms nobody, since its address is
+/// reserved for that number; so a dnsmasq that doesn't run is no reason to keep the node.
+pub(super) async fn release(runtime: &dyn Runtime, cluster: &ClusterName, node: &NodeSpec) {
+    let dnsmasq = component_name(cluster, Component::Dnsmasq);
+    let (server, address) =
+        (Family::Ipv4.control_plane().to_string(), node.address(Family::Ipv4).to_string());
+    let mac = node.mac();
+    let command = ["perl", "-e", include_str!("release.pl"), "br0", &server, &address, &mac];
+    let _ = runtime.exec(&dnsmasq, &command, &[]).await;
 }
 
 /// The container of a virtual machine. Its entry script makes the tap and the device nodes, then
@@ -111,7 +151,7 @@ async fn look(
 fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> ContainerSpec {
     let name = node_name(&spec.name, &node.name());
     let owner = component_name(&spec.name, Component::Owner);
-    let mut machine = ContainerSpec::new(&name, images::reference(spec, "vm"), Network::Container(owner));
+    let mut machine = ContainerSpec::new(&name, images::of_node(spec, node), Network::Container(owner));
     machine.labels.insert(label::NODE.to_owned(), node.name());
     machine.labels.insert(label::KIND.to_owned(), node.kind.to_string());
     machine.env = [
@@ -153,4 +193,16 @@ const CAPABILITIES: [&str; 4] = ["MKNOD", "NET_ADMIN", "SETGID", "SETUID"];
 
 /// Succeeds in a guest whose containerd answers. Its socket alone is no sign under emulation,
 /// where containerd takes seconds from there to its first answer.
-const CONTAINERD_ANSWERS: [&str; 2] = ["crictl", "info"];
+const CONTAINERD_ANSWERS: &str = "socket=/run/containerd/containerd.sock; \
+                                  test -S $socket && crictl --runtime-endpoint unix://$socket info";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_console_in_an_error_leaves_the_screen_alone() {
+        let console = "\u{1b}c\u{1b}[?7l\u{1b}[2J\u{1b}[0mSeaBIOS\r\n\tno disk\u{7}\n\u{1b}[";
+        assert_eq!(readable(console), "SeaBIOS\n\tno disk\n");
+    }
+}
