@@ -128,7 +128,11 @@ pub struct UpArgs {
     /// Configuration file; `-` reads stdin
     #[arg(short = 'f', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Number of nodes to start and join, 0 or `none` for none [default: 1]
+    /// Use the network namespace of this container, which has br0 with 192.168.66.2 and DHCP; its
+    /// maker makes the nodes too
+    #[arg(long, value_name = "CONTAINER")]
+    pub attach: Option<String>,
+    /// Number of nodes to start and join, 0 or `none` for none [default: 1; none with --attach]
     #[arg(short = 'n', long, value_name = "N")]
     pub nodes: Option<String>,
     /// What nodes run on: `container` or `vm` [default: container]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use hoist_phases::phases::machines;
+use hoist_phases::phases::network::attach;
 use hoist_phases::ports::{ContainerState, Runtime, RuntimeError, label};
 use hoist_phases::spec::Component;
 use serde::Serialize;
@@ -107,6 +108,9 @@ impl Snapshot {
 /// node takes some seconds.
 pub const SETTLE: Duration = Duration::from_secs(20);
 
+/// Time for a keeper to take its rules back.
+const KEEPER_GRACE_SECS: u32 = 5;
+
 /// Between two tries.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -166,7 +170,7 @@ async fn sweep(runtime: &dyn Runtime, cluster: &str, before: &Snapshot) -> Resul
     containers.retain(|container| !before.containers.contains(&container.name));
     containers.sort_by_key(|container| (class(container), container.name.clone()));
     for same in containers.chunk_by(|a, b| class(a) == class(b)) {
-        let results = join_all(same.iter().map(|container| runtime.remove(&container.name))).await;
+        let results = join_all(same.iter().map(|container| remove(runtime, container))).await;
         for (container, result) in same.iter().zip(results) {
             removal.note(Thing::Container(container.name.clone()), result);
         }
@@ -181,6 +185,14 @@ async fn sweep(runtime: &dyn Runtime, cluster: &str, before: &Snapshot) -> Resul
         removal.note(Thing::Volume(volume.clone()), result);
     }
     Ok(removal)
+}
+
+/// A keeper is asked to end first: it takes its rules out of the namespace, which isn't hoist's.
+async fn remove(runtime: &dyn Runtime, container: &ContainerState) -> Result<(), RuntimeError> {
+    if container.labels.get(label::ROLE).map(String::as_str) == Some(attach::ROLE) {
+        runtime.stop(&container.name, KEEPER_GRACE_SECS).await?;
+    }
+    runtime.remove(&container.name).await
 }
 
 /// Place in the order of removal.

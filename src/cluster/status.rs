@@ -5,10 +5,11 @@
 use std::fmt;
 
 use hoist_phases::phases::containers::is_stranded;
+use hoist_phases::phases::network::attach;
 use hoist_phases::phases::{machines, placement, steward};
 use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{ClusterName, ClusterSpec, Component};
+use hoist_phases::spec::{ClusterSpec, Component};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -121,9 +122,14 @@ pub async fn status(
     let by_role = |role: &str| containers.iter().find(|c| role_of(c) == Some(role));
     let mut problems = Vec::new();
 
-    let owner = by_role(Component::Owner.name());
+    let attached = foreign_owner(runtime, by_role(attach::ROLE)).await?;
+    let owner = attached.as_ref().or_else(|| by_role(Component::Owner.name()));
     let mut components = Vec::new();
     for component in Component::ALL {
+        // Those two are somebody else's then.
+        if attached.is_some() && matches!(component, Component::Owner | Component::Dnsmasq) {
+            continue;
+        }
         let container = by_role(component.name());
         let wanted = spec.map_or(component.is_in_every_cluster(), |spec| spec.runs(component));
         if !wanted && container.is_none() {
@@ -144,8 +150,8 @@ pub async fn status(
         }
     }
 
-    if by_role(Component::Steward.name()).is_some_and(|steward| steward.status == Run::Running) {
-        problems.extend(troubles_of_steward(runtime, cluster).await);
+    if let Some(steward) = by_role(Component::Steward.name()).filter(|s| s.status == Run::Running) {
+        problems.extend(troubles_of_steward(runtime, &steward.name).await);
     }
 
     let mut nodes = machines_of(runtime, &containers, &mut problems).await;
@@ -172,6 +178,17 @@ pub async fn status(
     }
     let notes = spec.and_then(placement::limitation).into_iter().collect();
     Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, problems, notes })
+}
+
+/// The owner of the namespace in attach mode, which carries no label: the keeper shares it.
+async fn foreign_owner(
+    runtime: &dyn Runtime,
+    keeper: Option<&ContainerState>,
+) -> Result<Option<ContainerState>, RuntimeError> {
+    match keeper.and_then(|keeper| keeper.network_of.as_deref()) {
+        Some(owner) => runtime.inspect(owner).await,
+        None => Ok(None),
+    }
 }
 
 fn causes(error: &KubeError) -> String {
@@ -212,9 +229,8 @@ fn describe(
 }
 
 /// What the steward says that it can't do, or that it doesn't answer.
-async fn troubles_of_steward(runtime: &dyn Runtime, cluster: &str) -> Vec<String> {
-    let Ok(name) = ClusterName::new(cluster) else { return Vec::new() };
-    match steward::health(runtime, &name).await {
+async fn troubles_of_steward(runtime: &dyn Runtime, container: &str) -> Vec<String> {
+    match steward::health(runtime, container).await {
         Ok(output) if output.code == 0 => {
             output.stdout.lines().map(|line| format!("steward: {line}")).collect()
         }

@@ -28,6 +28,16 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
     for san in &spec.extra_sans {
         problems.keep(San::parse(san));
     }
+    if let Some(attach) = spec.owner.attach()
+        && !spec.nodes.is_empty()
+    {
+        let rule = "whoever made the container makes the nodes too: must be none with owner.attach";
+        problems.push(Problem::new(
+            "nodes",
+            format_args!("{} beside {}", spec.nodes.len(), attach.container),
+            rule,
+        ));
+    }
     etcd(spec, problems);
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeSpec};
+use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeSpec, Owner};
 
 /// A setting of the running cluster that `up` was asked to change and can't.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     // Taken apart by name, so that a new field has to be thought about.
     let ClusterSpec {
         name,
+        owner,
         kubernetes,
         networking,
         control_plane_endpoint,
@@ -68,6 +69,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         token: _,
         token_ttl: _,
         etcd,
+        api_server: _,
         cni,
         kube_proxy,
         reach: _,
@@ -81,6 +83,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
             differences.push(Difference { field, present, wanted });
         }
     };
+    compare("owner.attach", owner_name(&present.owner), owner_name(owner));
     compare("kubernetes", present.kubernetes.to_string(), kubernetes.to_string());
     let (before, after) = (&present.networking, networking);
     compare("networking.podSubnet", before.pod_subnet.to_string(), after.pod_subnet.to_string());
@@ -104,6 +107,10 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     compare("kubeProxy.mode", present.kube_proxy.as_str().to_owned(), kube_proxy.as_str().to_owned());
     compare("nodes", node_names(&present.nodes), node_names(nodes));
     if differences.is_empty() { Ok(()) } else { Err(Conflict { name: name.clone(), differences }) }
+}
+
+fn owner_name(owner: &Owner) -> String {
+    owner.attach().map_or_else(|| "nothing".to_owned(), |attach| attach.container.clone())
 }
 
 fn cni_name(cni: &Cni) -> String {

@@ -24,6 +24,8 @@ pub struct ClusterFile {
     pub name: Option<String>,
     pub kubernetes: Option<String>,
     #[serde(default)]
+    pub owner: OwnerFile,
+    #[serde(default)]
     pub networking: NetworkingFile,
     /// `HOST:PORT`
     pub control_plane_endpoint: Option<String>,
@@ -37,6 +39,8 @@ pub struct ClusterFile {
     pub token_ttl: Option<String>,
     #[serde(default)]
     pub etcd: EtcdFile,
+    #[serde(default)]
+    pub api_server: ApiServerFile,
     /// `kube-router`, `none`, a path beside this file, or `URL#sha256=HEX`.
     pub cni: Option<String>,
     #[serde(default)]
@@ -58,6 +62,33 @@ pub struct ClusterFile {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OwnerFile {
+    /// Name of a container whose network namespace is used instead of one of hoist's own.
+    pub attach: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApiServerFile {
+    #[serde(default)]
+    pub admission_plugins: Vec<String>,
+    /// YAML, as text.
+    pub admission_config: Option<String>,
+    pub audit: Option<AuditFile>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuditFile {
+    /// YAML, as text.
+    pub policy: String,
+    /// Such as `100Mi`.
+    pub log_max_size: Option<String>,
+    pub log_max_backups: Option<u32>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetworkingFile {
     /// `ipv4`, `ipv6` or `dual`: default ranges of these families.
     pub ip_family: Option<String>,
@@ -73,6 +104,7 @@ pub struct NetworkingFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdFile {
     pub durable: Option<bool>,
+    pub fsync: Option<bool>,
     /// Such as `1Gi`.
     pub tmpfs_size: Option<String>,
     pub quota: Option<String>,

@@ -1,6 +1,7 @@
 //! From flags and a configuration file to settings: a resolved cluster specification, and what
 //! concerns this run alone. Nothing here talks to the engine or a cluster.
 
+mod api_server;
 mod ca;
 mod check;
 mod cni;

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use hoist_phases::phases::PhaseId;
 use hoist_phases::spec::{
-    BootstrapToken, ClusterName, ClusterSpec, Cni, Component, EtcdSpec, KubeProxyMode, KubernetesVersion,
-    Reach, TokenTtl,
+    ApiServerSpec, Attach, BootstrapToken, ClusterName, ClusterSpec, Cni, Component, EtcdSpec, KubeProxyMode,
+    KubernetesVersion, Owner, Reach, TokenTtl,
 };
 
 use super::Settings;
-use super::file::{ClusterFile, EtcdFile, KubeProxyFile, PlacementFile};
+use super::file::{ClusterFile, EtcdFile, KubeProxyFile, OwnerFile, PlacementFile};
 use super::networking::NetworkingInput;
 use super::nodes::{NodeFlags, SizeFlags};
 use super::problem::{Invalid, Problem, Problems};
-use super::{check, components, endpoint, networking, nodes, placement, units, wait};
+use super::{api_server, check, components, endpoint, networking, nodes, placement, units, wait};
 use crate::cli::args::{Global, NodeSizeArgs, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
@@ -58,6 +58,7 @@ pub fn settings(
 ) -> Result<Settings, Invalid> {
     let UpArgs {
         config: _,
+        attach: attach_flag,
         nodes: count,
         node_kind: kind,
         node_image: image,
@@ -93,6 +94,7 @@ pub fn settings(
         api_version: _,
         kind: _,
         name: _,
+        owner: OwnerFile { attach },
         kubernetes,
         networking: network_file,
         control_plane_endpoint,
@@ -101,7 +103,8 @@ pub fn settings(
         ca: _,
         token,
         token_ttl,
-        etcd: EtcdFile { durable, tmpfs_size, quota },
+        etcd: EtcdFile { durable, fsync, tmpfs_size, quota },
+        api_server,
         cni: _,
         kube_proxy: KubeProxyFile { mode },
         reach,
@@ -150,6 +153,14 @@ pub fn settings(
         spec.extra_sans = sans;
     }
     etcd(&mut spec.etcd, durable_etcd.then_some(true).or(durable), tmpfs_size, quota, &mut problems);
+    spec.etcd.fsync = fsync.or(spec.etcd.fsync);
+    api_server::apply(&mut spec.api_server, api_server, &mut problems);
+    if let Some(container) = attach_flag.or(attach) {
+        // The name of whatever an earlier run attached to stays with it.
+        let prefix = spec.owner.attach().and_then(|present| present.prefix.clone());
+        spec.owner = Owner::Attach(Attach { container, prefix });
+        spec.nodes.clear();
+    }
     if let Some(given) = pick(kube_proxy_mode, "--kube-proxy-mode", mode, "kubeProxy.mode") {
         set(&mut spec.kube_proxy, problems.keep(proxy_mode(&given)));
     }
@@ -204,6 +215,7 @@ pub fn settings(
 pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
     ClusterSpec {
         name,
+        owner: Owner::Own,
         kubernetes: KubernetesVersion::DEFAULT,
         networking: hoist_phases::spec::Networking::default(),
         control_plane_endpoint: None,
@@ -212,6 +224,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         token,
         token_ttl: TokenTtl::default(),
         etcd: EtcdSpec::default(),
+        api_server: ApiServerSpec::default(),
         cni: Cni::default(),
         kube_proxy: KubeProxyMode::default(),
         reach: Reach::default(),

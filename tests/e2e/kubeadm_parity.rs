@@ -10,12 +10,11 @@ use std::sync::Arc;
 use hoist::cluster::kube::Connector;
 use hoist::runtime::Engine;
 use hoist_phases::object::{HASH_ANNOTATION, MANAGED_BY, ObjectRef};
-use hoist_phases::phases::containers::component_name;
 use hoist_phases::ports::{
     ContainerSpec, FileEntry, KubeApi, KubeConnect, Mount, MountKind, Network, Runtime, label,
 };
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{ClusterName, Component, Family};
+use hoist_phases::spec::{Component, Family};
 use serde_json::{Value, json};
 
 use crate::support::{Hoist, block, engine};
@@ -116,7 +115,7 @@ async fn objects(api: &Arc<dyn KubeApi>, wanted: impl Fn(&ObjectRef, &Value) -> 
 
 /// The real kubeadm of the node image, in the cluster's own network namespace.
 async fn run_kubeadm(engine: &Engine, cluster: &str, kubeconfig: &str, addresses: &Addresses) {
-    let owner = component_name(&ClusterName::new(cluster).unwrap(), Component::Owner);
+    let owner = format!("hoist-{cluster}-owner");
     let mut spec =
         ContainerSpec::new(format!("hoist-{cluster}-kubeadm"), NODE_IMAGE, Network::Container(owner));
     spec.entrypoint = vec!["/bin/sleep".to_owned(), "600".to_owned()];

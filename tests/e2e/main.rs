@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod attach;
 mod bad_input;
 mod choices;
 mod containment;

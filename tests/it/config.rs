@@ -40,6 +40,7 @@ fn shown(settings: &Settings) -> String {
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
 /// `--config` has no field; `--cni` and `--ca-*` name files: they have tests of their own.
 const PAIRS: &[(&str, &[&str], &str)] = &[
+    ("attach", &["--attach=other"], "owner: {attach: other}"),
     ("nodes", &["--nodes=3"], "nodes: [{count: 3}]"),
     ("node-kind", &["--node-kind=container"], "nodes: [{kind: container}]"),
     ("node-image", &["--node-image=a.example/b:c"], "nodes: [{image: 'a.example/b:c'}]"),

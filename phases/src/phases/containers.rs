@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::ports::{ContainerSpec, ContainerState, Network, Runtime, RuntimeError, Status, label};
-use crate::spec::{ClusterName, Component};
+use crate::ports::{
+    ContainerSpec, ContainerState, Mount, MountKind, Network, Runtime, RuntimeError, Status, label,
+};
+use crate::spec::{Attach, ClusterName, ClusterSpec, Component, Owner};
 
 /// Lines of a failed component's log that its error shows.
 const LOG_TAIL: u32 = 20;
@@ -37,9 +39,30 @@ pub enum ContainerError {
     Foreign(String),
 }
 
-/// Name of a component's container: `hoist-CLUSTER-COMPONENT`.
-pub fn component_name(cluster: &ClusterName, component: Component) -> String {
-    format!("hoist-{cluster}-{component}")
+/// Name of a component's container: `hoist-CLUSTER-COMPONENT`, or as the owner's maker has it.
+pub fn component_name(spec: &ClusterSpec, component: Component) -> String {
+    match &spec.owner {
+        Owner::Attach(attach) if component == Component::Owner => attach.container.clone(),
+        _ => format!("{}-{component}", name_prefix(spec)),
+    }
+}
+
+/// What the names of a cluster's components and of their volumes begin with.
+pub fn name_prefix(spec: &ClusterSpec) -> String {
+    match &spec.owner {
+        Owner::Attach(Attach { prefix: Some(prefix), .. }) => prefix.clone(),
+        Owner::Own | Owner::Attach(_) => format!("hoist-{}", spec.name),
+    }
+}
+
+/// A volume of one container alone, for its files. Where a tool of the owner's maker cleans up by
+/// name, it has one: an anonymous volume would stay behind.
+pub fn private_mount(spec: &ClusterSpec, container: &str, target: &str) -> Mount {
+    let kind = match spec.owner.attach().and_then(|attach| attach.prefix.as_ref()) {
+        Some(_) => MountKind::Volume(format!("{container}{}", target.replace('/', "-"))),
+        None => MountKind::Anonymous,
+    };
+    Mount { target: target.to_owned(), kind }
 }
 
 /// Name of a node's container, and prefix of its volumes.

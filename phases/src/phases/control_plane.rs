@@ -12,9 +12,9 @@ use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::network::NONROOT;
 use crate::phases::postmortem::Restarts;
-use crate::phases::{Context, PhaseId, etcd, images, konnectivity, wait};
+use crate::phases::{Context, PhaseId, etcd, images, konnectivity, policies, wait};
 use crate::pki::{CLUSTER_NAME, CONTAINER_PKI_DIR, FRONT_PROXY_CLIENT};
-use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network};
+use crate::ports::{ContainerSpec, FileEntry, Network};
 use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, Family, Reach};
 
@@ -55,6 +55,9 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
             spec.files.push(konnectivity::egress_selector());
             spec.mounts.push(konnectivity::socket(&cx.spec));
         }
+        if component == Component::ApiServer {
+            policies::mount(&cx.spec, &mut spec);
+        }
         (component, spec)
     });
     let changed = try_join_all(specs.map(|(component, spec)| async move {
@@ -68,7 +71,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     .into_iter()
     .any(|changed| changed);
 
-    let restarts = Restarts::now(&cx.ports.runtime, &cx.spec.name, BY_NEED).await;
+    let restarts = Restarts::now(&cx.ports.runtime, &cx.spec, BY_NEED).await;
     let api = cx.ports.connect.connect(kubeconfigs.super_admin()).await?;
     // Serving is enough: a system:masters user is let in from the first moment, and all later
     // phases retry what the start hooks have not made yet.
@@ -97,7 +100,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
 /// [`containers::ContainerError`], naming the component.
 pub async fn check_components(cx: &Context, watch: &Watch) -> Result<(), PhaseError> {
     let checks = judged(cx.outputs.etcd.get().is_ok()).map(|component| async move {
-        watch.check(&cx.ports.runtime, &component_name(&cx.spec.name, component)).await
+        watch.check(&cx.ports.runtime, &component_name(&cx.spec, component)).await
     });
     try_join_all(checks).await?;
     Ok(())
@@ -129,13 +132,13 @@ pub(super) fn container(
 ) -> ContainerSpec {
     let limits = spec.component(component);
     let mut container = ContainerSpec::new(
-        component_name(&spec.name, component),
+        component_name(spec, component),
         images::reference(spec, component.name()),
-        Network::Container(component_name(&spec.name, Component::Owner)),
+        Network::Container(component_name(spec, Component::Owner)),
     );
     container.args = flags.render();
     container.user = Some(NONROOT.to_owned());
-    container.mounts = vec![Mount { target: "/etc/kubernetes".to_owned(), kind: MountKind::Anonymous }];
+    container.mounts = vec![containers::private_mount(spec, &container.name, "/etc/kubernetes")];
     container.files = files;
     container.memory_bytes = Some(limits.memory_bytes);
     container.cpu_millis = Some(limits.cpu_millis);
@@ -154,7 +157,7 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         ("allow-privileged", "true".to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
         ("client-ca-file", format!("{pki}/ca.crt")),
-        ("enable-admission-plugins", "NodeRestriction".to_owned()),
+        ("enable-admission-plugins", policies::admission_plugins(spec)),
         ("enable-aggregator-routing", "true".to_owned()),
         ("enable-bootstrap-token-auth", "true".to_owned()),
         ("etcd-cafile", format!("{pki}/etcd/ca.crt")),
@@ -187,6 +190,7 @@ fn api_server(spec: &ClusterSpec) -> Flags {
     if spec.reach == Reach::Konnectivity {
         flags.set("egress-selector-config-file", konnectivity::EGRESS_SELECTOR);
     }
+    policies::set_flags(spec, &mut flags);
     flags.overridden_by(&spec.component(Component::ApiServer).extra_args)
 }
 

@@ -62,7 +62,7 @@ pub(super) fn flags(spec: &ClusterSpec) -> Flags {
         // etcd refuses writes at the quota; without one it would fill the tmpfs and die.
         ("quota-backend-bytes", spec.etcd.quota_bytes.to_string()),
     ]);
-    if !spec.etcd.durable {
+    if !spec.etcd.syncs() {
         flags.set("unsafe-no-fsync", "true");
     }
     flags.overridden_by(&spec.component(Component::Etcd).extra_args)

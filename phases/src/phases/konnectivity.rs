@@ -13,6 +13,7 @@ use crate::manifest::{EditError, Manifest, ManifestError};
 use crate::object::Object;
 use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
+use crate::phases::network::attach;
 use crate::phases::{Context, addon, apply, control_plane, images, wait};
 use crate::pki::CONTAINER_PKI_DIR;
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind};
@@ -51,7 +52,7 @@ pub(super) fn socket(spec: &ClusterSpec) -> Mount {
 }
 
 fn volume(spec: &ClusterSpec) -> String {
-    format!("hoist-{}-konnectivity", spec.name)
+    format!("{}-konnectivity", containers::name_prefix(spec))
 }
 
 /// Sends what goes to nodes, pods and services through konnectivity (EgressSelectorConfiguration,
@@ -152,14 +153,14 @@ async fn start(cx: &Context) -> Result<Outcome, PhaseError> {
 }
 
 async fn healthy(cx: &Context) -> Result<(), PhaseError> {
-    let name = component_name(&cx.spec.name, Component::Konnectivity);
-    let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
+    let name = component_name(&cx.spec, Component::Konnectivity);
+    let tools = attach::tools_name(&cx.spec);
     let port = cx.spec.component(Component::Konnectivity).extra_args.get("health-port").cloned();
     let port = port.unwrap_or_else(|| HEALTH_PORT.to_string());
     let watch = Watch::default();
     wait::until(DEADLINE, || async {
         watch.check(&cx.ports.runtime, &name).await?;
-        let output = cx.ports.runtime.exec(&dnsmasq, &["bash", "-c", HEALTHY, &port], &[]).await?;
+        let output = cx.ports.runtime.exec(&tools, &["bash", "-c", HEALTHY, &port], &[]).await?;
         Ok(match output.code {
             0 => wait::Poll::Ready(()),
             _ => wait::Poll::Pending(format!("{name} does not answer on its health port")),
@@ -171,7 +172,7 @@ async fn healthy(cx: &Context) -> Result<(), PhaseError> {
 /// Takes away what an earlier run with another reach has left. The container goes last: as long as
 /// it is there, something is left to do.
 async fn stop(cx: &Context) -> Result<Outcome, PhaseError> {
-    let name = component_name(&cx.spec.name, Component::Konnectivity);
+    let name = component_name(&cx.spec, Component::Konnectivity);
     if cx.ports.runtime.inspect(&name).await?.is_none() {
         return Ok(Outcome::Skipped(format!("reach: {}", cx.spec.reach.as_str())));
     }

@@ -9,7 +9,7 @@ use crate::engine::PhaseError;
 use crate::phases::containers::{ContainerError, component_name};
 use crate::phases::wait::TimedOut;
 use crate::ports::{ContainerState, Runtime, Status};
-use crate::spec::{ClusterName, Component};
+use crate::spec::{ClusterSpec, Component};
 
 /// Lines of its log that the error about a component shows.
 const LOG_TAIL: u32 = 20;
@@ -34,11 +34,11 @@ impl Restarts {
     /// Looks at the components, given those that others need first.
     pub(super) async fn now<const N: usize>(
         runtime: &Arc<dyn Runtime>,
-        cluster: &ClusterName,
+        spec: &ClusterSpec,
         components: [Component; N],
     ) -> Self {
         let looks = components.map(|component| async move {
-            let name = component_name(cluster, component);
+            let name = component_name(spec, component);
             let found = runtime.inspect(&name).await.ok().flatten();
             (name, found.map_or(0, |state| state.restarts))
         });

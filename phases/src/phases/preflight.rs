@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
+use crate::phases::network::attach;
 use crate::phases::{Context, control_plane, etcd, images, konnectivity, steward};
 use crate::ports::EngineInfo;
 use crate::spec::networking::API_PORT;
@@ -58,6 +59,9 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         if !problems.is_empty() {
             return Err(PreflightError(problems).into());
         }
+        if let Some(attach) = cx.spec.owner.attach() {
+            attach::check(&cx.ports.runtime, attach).await?;
+        }
         cx.outputs.engine.set(info);
         Ok(Outcome::Unchanged)
     }
@@ -91,6 +95,32 @@ fn problems(spec: &ClusterSpec, info: &EngineInfo, missing: Vec<String>) -> Vec<
 
 /// All components share one namespace and so one set of ports (kubevirtci#656).
 fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
+    let mut taken: BTreeMap<u16, Component> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (component, port, flag) in wanted_ports(spec) {
+        match taken.get(&port) {
+            Some(first) if *first == component => {}
+            Some(first) => problems.push(Problem::Port {
+                port,
+                first: *first,
+                second: component,
+                flag: flag.unwrap_or("port"),
+            }),
+            None => {
+                taken.insert(port, component);
+            }
+        }
+    }
+    problems
+}
+
+/// Every port that a component listens on in the shared namespace.
+pub(super) fn ports(spec: &ClusterSpec) -> BTreeSet<(Component, u16)> {
+    wanted_ports(spec).into_iter().map(|(component, port, _)| (component, port)).collect()
+}
+
+/// The same, with the flag that sets each.
+fn wanted_ports(spec: &ClusterSpec) -> Vec<(Component, u16, Option<&'static str>)> {
     let wanted = [
         (Component::Dnsmasq, 53, None),
         (Component::Steward, steward::PORT, None),
@@ -104,27 +134,13 @@ fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
         (Component::Konnectivity, konnectivity::ADMIN_PORT, Some("admin-port")),
         (Component::Konnectivity, konnectivity::HEALTH_PORT, Some("health-port")),
     ];
-    let mut taken: BTreeMap<u16, Component> = BTreeMap::new();
-    let mut problems = Vec::new();
+    let mut all = Vec::new();
     for (component, default, flag) in wanted.into_iter().filter(|(component, ..)| spec.runs(*component)) {
         let given = flag.and_then(|flag| spec.component(component).extra_args.get(flag).cloned());
         let ports = given.as_deref().map_or_else(|| BTreeSet::from([default]), ports_in);
-        for port in ports {
-            match taken.get(&port) {
-                Some(first) if *first == component => {}
-                Some(first) => problems.push(Problem::Port {
-                    port,
-                    first: *first,
-                    second: component,
-                    flag: flag.unwrap_or("port"),
-                }),
-                None => {
-                    taken.insert(port, component);
-                }
-            }
-        }
+        all.extend(ports.into_iter().map(|port| (component, port, flag)));
     }
-    problems
+    all
 }
 
 /// The ports of a flag that is a number or a list of URLs.

@@ -16,8 +16,8 @@ use crate::object::Object;
 use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::{Context, apply, control_plane, images, wait};
-use crate::ports::{ContainerSpec, ExecOutput, FileEntry, Mount, MountKind, Program, Runtime, RuntimeError};
-use crate::spec::{ClusterName, ClusterSpec, Component, Placement, Reach, RoleRule, Spread};
+use crate::ports::{ContainerSpec, ExecOutput, FileEntry, Program, Runtime, RuntimeError};
+use crate::spec::{ClusterSpec, Component, Placement, Reach, RoleRule, Spread};
 
 const MANIFEST: (&str, &str) =
     ("steward/steward.yaml", include_str!("../../../manifests/steward/steward.yaml"));
@@ -102,18 +102,18 @@ fn container(cx: &Context, digest: String) -> Result<ContainerSpec, PhaseError> 
     // Routes need this one capability, and engines give capabilities to root alone.
     spec.user = Some("0:0".to_owned());
     spec.capabilities = vec!["NET_ADMIN".to_owned()];
-    spec.mounts.push(Mount { target: "/opt/hoist".to_owned(), kind: MountKind::Anonymous });
+    spec.mounts.push(containers::private_mount(&cx.spec, &spec.name, "/opt/hoist"));
     spec.program = Some(Program { path: PROGRAM.to_owned(), digest });
     Ok(spec)
 }
 
 /// Waits until it has seen the cluster.
 async fn answers(cx: &Context) -> Result<(), PhaseError> {
-    let (runtime, name) = (&cx.ports.runtime, component_name(&cx.spec.name, Component::Steward));
+    let (runtime, name) = (&cx.ports.runtime, component_name(&cx.spec, Component::Steward));
     let watch = Watch::default();
     wait::until(DEADLINE, || async {
         watch.check(runtime, &name).await?;
-        Ok(match health(runtime.as_ref(), &cx.spec.name).await {
+        Ok(match health(runtime.as_ref(), &name).await {
             Ok(output) if output.code == 0 => wait::Poll::Ready(()),
             Ok(output) => wait::Poll::Pending(output.stdout + &output.stderr),
             // It may be between two starts.
@@ -123,14 +123,13 @@ async fn answers(cx: &Context) -> Result<(), PhaseError> {
     .await
 }
 
-/// What the steward of a cluster says of itself: exit code 0 once it has seen the cluster, and on
+/// What the steward in the container `name` says of itself: exit code 0 once it has seen the cluster, and on
 /// stdout what it can't do, one a line. Nothing outside the namespace reaches its port.
 ///
 /// # Errors
 /// When its container doesn't run.
-pub async fn health(runtime: &dyn Runtime, cluster: &ClusterName) -> Result<ExecOutput, RuntimeError> {
-    let name = component_name(cluster, Component::Steward);
-    runtime.exec(&name, &[PROGRAM, "steward", "--health"], &[]).await
+pub async fn health(runtime: &dyn Runtime, name: &str) -> Result<ExecOutput, RuntimeError> {
+    runtime.exec(name, &[PROGRAM, "steward", "--health"], &[]).await
 }
 
 #[cfg(test)]

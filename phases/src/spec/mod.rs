@@ -3,6 +3,7 @@
 //! A [`ClusterSpec`] is the only input of the phases. It is built once, from the configuration
 //! file and flags, by `hoist`'s config module, and kept in the state directory.
 
+mod api_server;
 mod component;
 mod duration;
 mod endpoint;
@@ -10,6 +11,7 @@ mod family;
 mod name;
 pub mod networking;
 mod node;
+mod owner;
 mod placement;
 mod reach;
 mod subnets;
@@ -20,6 +22,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use api_server::{ApiServerSpec, AuditSpec};
 pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
 pub use endpoint::Endpoint;
@@ -27,6 +30,7 @@ pub use family::Family;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
+pub use owner::{Attach, Owner};
 pub use placement::{Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread, Toleration};
 pub use reach::Reach;
 pub use subnets::{Subnets, SubnetsError};
@@ -38,6 +42,9 @@ pub use version::{KubernetesVersion, SUPPORTED, VersionError};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterSpec {
     pub name: ClusterName,
+    /// Whose network namespace the components share.
+    #[serde(default)]
+    pub owner: Owner,
     pub kubernetes: KubernetesVersion,
     pub networking: Networking,
     /// Where machines elsewhere reach the control plane; nobody but its own nodes does without.
@@ -52,6 +59,8 @@ pub struct ClusterSpec {
     pub token: BootstrapToken,
     pub token_ttl: TokenTtl,
     pub etcd: EtcdSpec,
+    #[serde(default)]
+    pub api_server: ApiServerSpec,
     pub cni: Cni,
     pub kube_proxy: KubeProxyMode,
     #[serde(default)]
@@ -88,8 +97,11 @@ impl ClusterSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdSpec {
-    /// `true` keeps data on disk with fsync; `false` (throw-away) keeps it in a tmpfs without.
+    /// `true` keeps data on disk; `false` (throw-away) keeps it in a tmpfs.
     pub durable: bool,
+    /// Whether etcd waits until its data is on the disk; as durable as the data when absent.
+    #[serde(default)]
+    pub fsync: Option<bool>,
     /// Size of the tmpfs in bytes; not used when durable.
     pub tmpfs_bytes: u64,
     /// etcd's own limit of its database in bytes; in a tmpfs below its size, so that etcd refuses
@@ -98,13 +110,18 @@ pub struct EtcdSpec {
 }
 
 impl EtcdSpec {
+    /// Whether etcd calls fsync.
+    pub fn syncs(&self) -> bool {
+        self.fsync.unwrap_or(self.durable)
+    }
+
     /// Quota in bytes of a durable etcd that is given none: etcd's own default.
     pub const DURABLE_QUOTA: u64 = 2 << 30;
 }
 
 impl Default for EtcdSpec {
     fn default() -> Self {
-        Self { durable: false, tmpfs_bytes: 1 << 30, quota_bytes: 768 << 20 }
+        Self { durable: false, fsync: None, tmpfs_bytes: 1 << 30, quota_bytes: 768 << 20 }
     }
 }
 
@@ -146,6 +163,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
     #[expect(clippy::unwrap_used, reason = "a test that has no spec can't go on")]
     ClusterSpec {
         name: ClusterName::new("sample").unwrap(),
+        owner: Owner::Own,
         kubernetes: KubernetesVersion::DEFAULT,
         networking: Networking::default(),
         control_plane_endpoint: None,
@@ -154,6 +172,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
         token: BootstrapToken::parse("abcdef.0123456789abcdef").unwrap(),
         token_ttl: TokenTtl::default(),
         etcd: EtcdSpec::default(),
+        api_server: ApiServerSpec::default(),
         cni: Cni::KubeRouter,
         kube_proxy: KubeProxyMode::Nftables,
         reach: Reach::Routes,

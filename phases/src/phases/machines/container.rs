@@ -81,7 +81,7 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<boo
 /// Whether the pair has its two ends: one configured on the machine, one in the namespace as it
 /// is now.
 async fn has_link(cx: &Context, node: &NodeSpec, container: &str) -> Result<bool, PhaseError> {
-    let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
+    let dnsmasq = component_name(&cx.spec, Component::Dnsmasq);
     let other_end = format!("/sys/class/net/veth-{}", node.name());
     let routed: Vec<_> = cx
         .spec
@@ -111,7 +111,7 @@ async fn plug_in(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<(), PhaseErr
     let mut helper = ContainerSpec::new(
         format!("{machine}-link"),
         images::reference(&cx.spec, "network"),
-        Network::Container(component_name(&cx.spec.name, Component::Owner)),
+        Network::Container(component_name(&cx.spec, Component::Owner)),
     );
     helper.pid_of = Some(machine.clone());
     // `ip` opens /proc/1/ns/net, which is reading another's process: the capability for it, and no

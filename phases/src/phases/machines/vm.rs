@@ -111,7 +111,7 @@ async fn look(
     container: &str,
     before: Stage,
 ) -> Result<Option<Stage>, PhaseError> {
-    let dnsmasq = component_name(&cx.spec.name, Component::Dnsmasq);
+    let dnsmasq = component_name(&cx.spec, Component::Dnsmasq);
     let mac = node.mac();
     let (container, command, next) = match before {
         Stage::PowerOn => {
@@ -137,8 +137,8 @@ fn patiently<'a>(look: &[&'a str]) -> Vec<&'a str> {
 
 /// Gives the IPv4 lease of a machine that is gone back. One that stays harms nobody, since its address is
 /// reserved for that number; so a dnsmasq that doesn't run is no reason to keep the node.
-pub(super) async fn release(runtime: &dyn Runtime, cluster: &ClusterName, node: &NodeSpec) {
-    let dnsmasq = component_name(cluster, Component::Dnsmasq);
+pub(super) async fn release(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) {
+    let dnsmasq = component_name(spec, Component::Dnsmasq);
     let (server, address) =
         (Family::Ipv4.control_plane().to_string(), node.address(Family::Ipv4).to_string());
     let mac = node.mac();
@@ -150,7 +150,7 @@ pub(super) async fn release(runtime: &dyn Runtime, cluster: &ClusterName, node: 
 /// gives qemu to a user without capabilities.
 fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> ContainerSpec {
     let name = node_name(&spec.name, &node.name());
-    let owner = component_name(&spec.name, Component::Owner);
+    let owner = component_name(spec, Component::Owner);
     let mut machine = ContainerSpec::new(&name, images::of_node(spec, node), Network::Container(owner));
     machine.labels.insert(label::NODE.to_owned(), node.name());
     machine.labels.insert(label::KIND.to_owned(), node.kind.to_string());

@@ -3,6 +3,7 @@
 //! The namespace belongs to a container that does nothing else, so that a crash of dnsmasq, one
 //! more sharer, strands nobody. Nothing is configured of an address family that no range is of.
 
+pub mod attach;
 mod dnsmasq;
 
 use std::collections::BTreeMap;
@@ -16,11 +17,11 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::phases::containers::{self, ContainerError, Watch, component_name};
+use crate::phases::containers::{self, ContainerError, Watch, component_name, name_prefix};
 use crate::phases::{Context, NetworkFacts, PhaseId, images, konnectivity, wait};
 use crate::ports::{ContainerPort, ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime};
 use crate::spec::networking::API_PORT;
-use crate::spec::{ClusterSpec, Component, Family, Subnets};
+use crate::spec::{ClusterSpec, Component, Family, Owner, Subnets};
 
 /// User and group of every container that needs no root: the `nonroot` of many images.
 pub(super) const NONROOT: &str = "65532:65532";
@@ -63,14 +64,17 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 }
 
 async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
+    if let Owner::Attach(attach) = &cx.spec.owner {
+        return attach::apply(cx, attach).await;
+    }
     let runtime = &cx.ports.runtime;
     let name = &cx.spec.name;
     let owner_changed = containers::reconcile(runtime, name, Component::Owner.name(), owner(&cx.spec)).await;
     let owner_changed = owner_changed.map_err(|error| explain(&cx.spec, error))?;
     let changed = containers::reconcile(runtime, name, Component::Dnsmasq.name(), dnsmasq(&cx.spec)).await?;
 
-    let api = published_port(runtime, &component_name(name, Component::Owner)).await?;
-    let (mtu, nofile) = namespace_facts(runtime, &component_name(name, Component::Dnsmasq)).await?;
+    let api = published_port(runtime, &component_name(&cx.spec, Component::Owner)).await?;
+    let (mtu, nofile) = namespace_facts(runtime, &component_name(&cx.spec, Component::Dnsmasq)).await?;
     let who = if api.ip().is_loopback() { "" } else { ": whoever reaches that address can talk to it" };
     cx.events.step(PhaseId::Network, format!("API port published at {api}{who}"));
     cx.outputs.network.set(NetworkFacts { api, mtu, nofile });
@@ -81,7 +85,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
 fn owner(spec: &ClusterSpec) -> ContainerSpec {
     let limits = spec.component(Component::Owner);
     let mut owner = ContainerSpec::new(
-        component_name(&spec.name, Component::Owner),
+        component_name(spec, Component::Owner),
         images::reference(spec, "pause"),
         Network::Own,
     );
@@ -153,7 +157,7 @@ fn tmpfs_bytes(spec: &ClusterSpec) -> u64 {
 
 /// The volume of etcd's data.
 pub(super) fn etcd_data(spec: &ClusterSpec) -> Mount {
-    let name = format!("hoist-{}-etcd", spec.name);
+    let name = format!("{}-etcd", name_prefix(spec));
     let kind = if spec.etcd.durable {
         MountKind::Volume(name)
     } else {
@@ -165,9 +169,9 @@ pub(super) fn etcd_data(spec: &ClusterSpec) -> Mount {
 fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
     let limits = spec.component(Component::Dnsmasq);
     let mut dnsmasq = ContainerSpec::new(
-        component_name(&spec.name, Component::Dnsmasq),
+        component_name(spec, Component::Dnsmasq),
         images::reference(spec, "network"),
-        Network::Container(component_name(&spec.name, Component::Owner)),
+        Network::Container(component_name(spec, Component::Owner)),
     );
     dnsmasq.entrypoint = vec!["/bin/sh".to_owned(), "/etc/hoist/namespace.sh".to_owned()];
     for family in spec.networking.families() {

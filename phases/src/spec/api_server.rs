@@ -1,0 +1,34 @@
+use serde::{Deserialize, Serialize};
+
+/// What kube-apiserver is started with beyond its flags.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApiServerSpec {
+    /// Admission plugins turned on besides Kubernetes' defaults and NodeRestriction.
+    pub admission_plugins: Vec<String>,
+    /// An AdmissionConfiguration (apiserver.config.k8s.io/v1), as YAML.
+    pub admission_config: Option<String>,
+    pub audit: Option<AuditSpec>,
+}
+
+/// What the API server writes down of the requests it gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuditSpec {
+    /// A Policy (audit.k8s.io/v1), as YAML.
+    pub policy: String,
+    /// Size at which the log is rotated, in MiB.
+    pub log_max_size_mib: u32,
+    /// Rotated files kept.
+    pub log_max_backups: u32,
+}
+
+impl AuditSpec {
+    /// Where the log is in kube-apiserver's container, and on the nodes of kubevirtci.
+    pub const LOG: &'static str = "/var/log/k8s-audit/k8s-audit.log";
+
+    /// A log that can't fill the engine's disk.
+    pub fn new(policy: impl Into<String>) -> Self {
+        Self { policy: policy.into(), log_max_size_mib: 100, log_max_backups: 2 }
+    }
+}
