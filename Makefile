@@ -2,7 +2,7 @@
 #
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
-#   make test | test-vm | bench | lint | images | kubevirtci-image
+#   make test | test-vm | test-kubevirtci | bench | lint | images | kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -20,7 +20,7 @@ HOIST = $(TARGET)/hoist
 # Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
-.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm lint build setup
+.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci lint build setup
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -47,6 +47,10 @@ test-vm: setup
 bench: NODE_KIND = vm
 bench: images
 	@cargo test --locked --quiet --package hoist --test bench -- $(BENCH)
+
+# kubevirtci's cluster-up with two emulated nodes, from a stand-in for its cluster image.
+test-kubevirtci: setup
+	@scripts/test kubevirtci
 
 lint:
 	@scripts/check

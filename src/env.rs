@@ -7,6 +7,15 @@ pub const HOIST_NAME: &str = "HOIST_NAME";
 /// Log filter when `--log` isn't given, in tracing-subscriber's syntax: `info`, `hoist::runtime=debug`.
 pub const HOIST_LOG: &str = "HOIST_LOG";
 
+/// Where `kubevirtci run` puts the control plane when `--control-plane` isn't given.
+pub const HOIST_KUBEVIRTCI_CONTROL_PLANE: &str = "HOIST_KUBEVIRTCI_CONTROL_PLANE";
+
+/// Tag, with its colon, of the cluster image when `kubevirtci run` gets no `--container-suffix`.
+pub const HOIST_KUBEVIRTCI_SUFFIX: &str = "HOIST_KUBEVIRTCI_SUFFIX";
+
+/// Directory of the manifests that the deploy flags of `kubevirtci run` install.
+pub const HOIST_KUBEVIRTCI_MANIFESTS: &str = "HOIST_KUBEVIRTCI_MANIFESTS";
+
 /// Set and not empty: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 

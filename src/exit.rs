@@ -16,6 +16,7 @@ use crate::cli::{
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
+use crate::kubevirtci;
 use crate::runtime::ConnectError;
 use crate::store::StateError;
 
@@ -133,6 +134,15 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     }
     if error.is::<Interrupted>() {
         return Some(INTERRUPTED);
+    }
+    if error.is::<kubevirtci::Refused>() {
+        return Some(USAGE);
+    }
+    if error.is::<kubevirtci::Taken>() {
+        return Some(CONFLICT);
+    }
+    if let Some(kubevirtci::SshError(code)) = error.downcast_ref() {
+        return u8::try_from(*code).ok().map(Code);
     }
     error.downcast_ref::<PhaseFailure>().map(phase)
 }

@@ -11,6 +11,7 @@ mod fetch;
 pub mod files;
 pub mod images;
 pub mod kubeconfig;
+pub mod kubevirtci;
 pub mod nodes;
 pub mod report;
 pub mod runtime;

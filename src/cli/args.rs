@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::images::ImagesCommand;
 use crate::env;
+use crate::kubevirtci::args::KubevirtciArgs;
 
 /// Lifts a real Kubernetes control plane out of the nodes: containers in one network namespace
 /// that any node joins with kubeadm.
@@ -72,6 +73,8 @@ pub enum Command {
     JoinCommand(JoinCommandArgs),
     /// Run the kubectl of the cluster's version against it
     Kubectl(KubectlArgs),
+    /// Stand in for gocli, the tool behind kubevirtci's `make cluster-up`
+    Kubevirtci(KubevirtciArgs),
     /// Print the versions of hoist and of the Kubernetes it starts
     Version(OutputArgs),
     /// Print a completion script

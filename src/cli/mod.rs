@@ -42,6 +42,7 @@ pub use machine::MachineError;
 pub use node::NodeCommandError;
 pub use session::SessionError;
 pub use signals::Interrupted;
+pub(crate) use signals::interrupted;
 pub use status::NotWell;
 pub use up::UpError;
 pub use wait::NotReady;
@@ -100,6 +101,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Node(command) => node::run(&global, command).await,
         Command::JoinCommand(args) => node::join(&global, &args).await,
         Command::Kubectl(args) => kubectl::run(&global, args).await,
+        Command::Kubevirtci(args) => crate::kubevirtci::run(args).await,
         Command::Version(output) => version::run(output.output),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -9,7 +9,7 @@ pub struct Interrupted(&'static str);
 
 /// Ends with the first SIGINT or SIGTERM. From the first call on neither ends the process by
 /// itself any more, so that what was made can be removed.
-pub(super) async fn interrupted() -> Result<Interrupted, std::io::Error> {
+pub(crate) async fn interrupted() -> Result<Interrupted, std::io::Error> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

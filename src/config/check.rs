@@ -28,17 +28,26 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
     for san in &spec.extra_sans {
         problems.keep(San::parse(san));
     }
-    if let Some(attach) = spec.owner.attach()
-        && !spec.nodes.is_empty()
-    {
-        let rule = "whoever made the container makes the nodes too: must be none with owner.attach";
-        problems.push(Problem::new(
-            "nodes",
-            format_args!("{} beside {}", spec.nodes.len(), attach.container),
-            rule,
-        ));
+    if let Some(attach) = spec.owner.attach() {
+        owner(spec, &attach.container, problems);
     }
     etcd(spec, problems);
+}
+
+/// What belongs to whoever made the container can't be asked of hoist.
+fn owner(spec: &ClusterSpec, container: &str, problems: &mut Problems) {
+    let mut refuse = |field: &str, rule: &str| {
+        problems.push(Problem::new(field, format_args!("beside owner.attach {container}"), rule));
+    };
+    if !spec.nodes.is_empty() {
+        refuse("nodes", "whoever made the container makes the nodes too: must be none");
+    }
+    if spec.listen_address.is_some() {
+        refuse("listenAddress", "the container's maker has published its ports; leave it out");
+    }
+    if spec.control_plane_endpoint.is_some() {
+        refuse("controlPlaneEndpoint", "nodes dial the address on br0; leave it out");
+    }
 }
 
 fn etcd(spec: &ClusterSpec, problems: &mut Problems) {

@@ -31,7 +31,7 @@ impl Foreign {
         spec.entrypoint = ["/bin/sh", "-euc", script].map(str::to_owned).to_vec();
         spec.capabilities = vec!["NET_ADMIN".to_owned()];
         spec.read_only_root = false;
-        spec.publish = if publish { vec![ContainerPort(6443)] } else { Vec::new() };
+        spec.publish = if publish { vec![ContainerPort::on_loopback(6443)] } else { Vec::new() };
         block(engine().create(&spec)).expect("the container can be made");
         block(engine().start(&name)).expect("it starts");
         Self(name)

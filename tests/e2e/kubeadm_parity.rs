@@ -13,8 +13,8 @@ use hoist_phases::object::{HASH_ANNOTATION, MANAGED_BY, ObjectRef};
 use hoist_phases::ports::{
     ContainerSpec, FileEntry, KubeApi, KubeConnect, Mount, MountKind, Network, Runtime, label,
 };
+use hoist_phases::spec::Family;
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{Component, Family};
 use serde_json::{Value, json};
 
 use crate::support::{Hoist, block, engine};

@@ -18,6 +18,7 @@ mod families;
 mod interrupted;
 mod joins;
 mod kubeadm_parity;
+mod kubevirtci;
 mod lifecycle;
 mod network;
 mod node_images;

@@ -96,6 +96,36 @@ fn every_flag_of_up_is_a_field_of_the_file() {
 }
 
 #[test]
+fn what_belongs_to_the_maker_of_the_namespace_is_refused() {
+    let attached = resolve(&["--attach=theirs"], None).unwrap().spec;
+    assert!(attached.nodes.is_empty() && attached.owner.attach().is_some_and(|a| a.container == "theirs"));
+    let yaml = "owner: {attach: theirs}\nnodes: [{count: 2}]\nlistenAddress: 10.0.0.5:6443\n";
+    let error = resolve(&[], Some(yaml)).unwrap_err();
+    for field in ["nodes", "listenAddress"] {
+        assert!(error.contains(&format!("{field} beside owner.attach theirs: ")), "{error}");
+    }
+}
+
+#[test]
+fn policies_of_the_api_server_are_read_and_judged() {
+    let yaml = "
+etcd: {durable: true, fsync: false}
+apiServer:
+  admissionPlugins: [ResourceQuota]
+  admissionConfig: |
+    kind: AdmissionConfiguration
+  audit: {policy: 'kind: Policy', logMaxSize: 10Mi, logMaxBackups: 1}
+";
+    let spec = resolve(&[], Some(yaml)).unwrap().spec;
+    assert!(spec.etcd.durable && !spec.etcd.syncs());
+    assert_eq!(spec.api_server.admission_plugins, ["ResourceQuota"]);
+    let audit = spec.api_server.audit.unwrap();
+    assert_eq!((audit.log_max_size_mib, audit.log_max_backups), (10, 1));
+    let error = resolve(&[], Some(&yaml.replace("kind: Policy", "kind: Pod"))).unwrap_err();
+    assert!(error.contains("apiServer.audit.policy kind Pod: must be a Policy"), "{error}");
+}
+
+#[test]
 fn a_flag_wins_over_the_file() {
     let settings =
         resolve(&["--nodes=0", "--kubernetes=1.37.2"], Some("nodes: [{count: 5}]\nkubernetes: v1.34.0\n"));

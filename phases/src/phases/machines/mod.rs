@@ -130,7 +130,7 @@ pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) 
         runtime.remove_volume(&format!("{name}-{volume}")).await?;
     }
     if let NodeKind::Vm(_) = node.kind {
-        vm::release(runtime, &spec.name, node).await;
+        vm::release(runtime, spec, node).await;
     }
     Ok(())
 }

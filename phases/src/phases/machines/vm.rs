@@ -11,7 +11,7 @@ use crate::engine::PhaseError;
 use crate::phases::containers::{self, Watch, component_name, node_name};
 use crate::phases::{Context, images, wait};
 use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, Runtime, label};
-use crate::spec::{ClusterName, ClusterSpec, Component, Family, NodeSpec, VmSize};
+use crate::spec::{ClusterSpec, Component, Family, NodeSpec, VmSize};
 
 /// The name of this kind.
 pub(super) const KIND: &str = "vm";

@@ -16,8 +16,7 @@ use crate::events::Outcome;
 use crate::phases::containers::{self, component_name, name_prefix};
 use crate::phases::{Context, NetworkFacts, PhaseId, images, preflight, wait};
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime, Status};
-use crate::spec::networking::CONTROL_PLANE_ADDRESS;
-use crate::spec::{Attach, ClusterSpec, Component, Owner};
+use crate::spec::{Attach, ClusterSpec, Component, Family, Owner};
 
 /// Label value of the keeper.
 pub const ROLE: &str = "keeper";
@@ -84,10 +83,11 @@ pub(super) async fn apply(cx: &Context, attach: &Attach) -> Result<Outcome, Phas
     let keeper = keeper_name(&cx.spec);
     let look = wait::until(DEADLINE, || async {
         let look = parse(&script(runtime.as_ref(), &keeper, "look").await?);
-        Ok(match look.mtu {
-            Some(_) if look.addresses.contains(&CONTROL_PLANE_ADDRESS.into()) => wait::Poll::Ready(look),
-            _ => wait::Poll::Pending(format!(
-                "owner.attach {}: no br0 with address {CONTROL_PLANE_ADDRESS} in its network namespace",
+        let mut wanted = cx.spec.networking.families().map(Family::control_plane);
+        Ok(match wanted.find(|address| look.mtu.is_none() || !look.addresses.contains(address)) {
+            None => wait::Poll::Ready(look),
+            Some(address) => wait::Poll::Pending(format!(
+                "owner.attach {}: no br0 with address {address} in its network namespace",
                 attach.container
             )),
         })
@@ -212,7 +212,7 @@ mod tests {
             "nofile=20000\nmtu=1500\naddress=192.168.66.2\naddress=fd00::1\nlisten=192B\nlisten=0035\n";
         let look = parse(text);
         assert_eq!((look.mtu, look.nofile), (Some(1500), 20_000));
-        assert!(look.addresses.contains(&CONTROL_PLANE_ADDRESS.into()));
+        assert!(look.addresses.contains(&Family::Ipv4.control_plane()));
         assert_eq!(look.listening, BTreeSet::from([53, 6443]));
         assert_eq!(parse("nofile=unlimited\nmtu=\n"), Look { nofile: u64::MAX, ..Look::default() });
     }
