@@ -43,6 +43,31 @@ fn contexts_start_with_a_dockerfile_and_have_no_path_twice() {
     }
 }
 
+/// A file that is written and forgotten here would be missed when the image is built, if not later.
+#[test]
+fn every_file_of_a_recipe_is_in_its_context() {
+    fn below(dir: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(dir).expect("recipes are beside the code") {
+            let path = entry.expect("recipes can be listed").path();
+            if path.is_dir() { below(&path, found) } else { found.push(path) }
+        }
+    }
+    let recipes = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/images");
+    for spec in IMAGES {
+        let dir = recipes.join(spec.name);
+        let mut written = Vec::new();
+        below(&dir, &mut written);
+        let sources = spec.programs.iter().filter_map(|program| match program {
+            Program::Source { file, .. } => Some(file.path),
+            _ => None,
+        });
+        let embedded: Vec<_> =
+            spec.files.iter().map(|file| file.path).chain(sources).map(|path| dir.join(path)).collect();
+        written.retain(|path| !embedded.contains(path));
+        assert_eq!(written, Vec::<std::path::PathBuf>::new(), "forgotten in {}", spec.name);
+    }
+}
+
 #[test]
 fn programs_of_one_name_are_one_program() {
     let mut packages = std::collections::BTreeMap::new();
