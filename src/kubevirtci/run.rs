@@ -203,7 +203,7 @@ async fn as_worker(
 /// What has to come last.
 async fn finish(cluster: &Cluster, args: &RunArgs, joinable: Joinable) -> Result<(), BoxError> {
     let made = wait(joinable).await?;
-    provision::run(cluster, 1, &[provision::control_plane_label()]).await?;
+    provision::run(cluster, 1, &provision::nodes_are_known(args.nodes)).await?;
     // The machines have appended forwards of their own since.
     made.keep_api_port(cluster).await?;
     control_plane::compare_policies(cluster, args).await

@@ -1,10 +1,10 @@
 //! node01: the files and objects that scripts expect of it, and the provider's own `kubeadm init`
 //! for those who want the control plane on it.
 
-use super::Step;
+use super::{Step, wait_for};
 use crate::kubevirtci::args::RunArgs;
 use crate::kubevirtci::guest::quote;
-use crate::kubevirtci::{provider, spec};
+use crate::kubevirtci::{node_name, provider, spec};
 
 const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 
@@ -88,10 +88,16 @@ pub(in crate::kubevirtci) fn init_node01(args: &RunArgs) -> Vec<Step> {
     steps
 }
 
-/// The label that KubeVirt's operator and its tests look for; no taint: node01 takes pods too.
-pub(in crate::kubevirtci) fn control_plane_label() -> Step {
-    Step::new(
-        "label node01",
-        format!("{KUBECTL} label node node01 --overwrite node-role.kubernetes.io/control-plane="),
-    )
+/// Waits until all nodes are known: `kubeadm join` ends a moment before. Then node01 gets the label
+/// that KubeVirt's operator and its tests look for; no taint: it takes pods too.
+pub(in crate::kubevirtci) fn nodes_are_known(nodes: u32) -> Vec<Step> {
+    let names: Vec<_> = (1..=nodes).map(node_name).collect();
+    let known = format!("{KUBECTL} get node {} >/dev/null 2>&1", names.join(" "));
+    vec![
+        Step::new("wait for the nodes to be known", wait_for(&known, 60)),
+        Step::new(
+            "label node01",
+            format!("{KUBECTL} label node node01 --overwrite node-role.kubernetes.io/control-plane="),
+        ),
+    ]
 }

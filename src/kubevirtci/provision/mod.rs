@@ -18,7 +18,7 @@ use super::{Cluster, node_name};
 use crate::error::BoxError;
 use crate::report;
 
-pub(super) use init::{addons, admin_conf, control_plane_label, init_node01};
+pub(super) use init::{addons, admin_conf, init_node01, nodes_are_known};
 
 /// One step on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +239,7 @@ mod tests {
         steps.extend(before_join(&all, 2));
         steps.extend(after_join(&all));
         steps.extend(init_node01(&all));
+        steps.extend(nodes_are_known(2));
         steps.push(Step::new("all of them", joined(&steps)));
         for step in steps {
             let checked =
