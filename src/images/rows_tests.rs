@@ -45,18 +45,19 @@ fn contexts_start_with_a_dockerfile_and_have_no_path_twice() {
 
 /// A file that is written and forgotten here would be missed when the image is built, if not later.
 #[test]
-fn every_file_of_a_recipe_is_in_its_context() {
-    fn below(dir: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
-        for entry in std::fs::read_dir(dir).expect("recipes are beside the code") {
-            let path = entry.expect("recipes can be listed").path();
-            if path.is_dir() { below(&path, found) } else { found.push(path) }
+fn every_file_of_a_recipe_is_in_its_context() -> std::io::Result<()> {
+    fn below(dir: &std::path::Path, found: &mut Vec<std::path::PathBuf>) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.is_dir() { below(&path, found)? } else { found.push(path) }
         }
+        Ok(())
     }
     let recipes = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/images");
     for spec in IMAGES {
         let dir = recipes.join(spec.name);
         let mut written = Vec::new();
-        below(&dir, &mut written);
+        below(&dir, &mut written)?;
         let sources = spec.programs.iter().filter_map(|program| match program {
             Program::Source { file, .. } => Some(file.path),
             _ => None,
@@ -66,6 +67,7 @@ fn every_file_of_a_recipe_is_in_its_context() {
         written.retain(|path| !embedded.contains(path));
         assert_eq!(written, Vec::<std::path::PathBuf>::new(), "forgotten in {}", spec.name);
     }
+    Ok(())
 }
 
 #[test]
