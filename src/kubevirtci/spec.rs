@@ -90,6 +90,9 @@ pub(super) fn cluster(
     spec.cni = Cni::None;
     // Calico's blocks of addresses don't follow the nodes' ranges.
     spec.reach = if args.switches.flannel { Reach::Routes } else { Reach::Konnectivity };
+    // Roles are what the scripts give, and pods stay where the tests put them.
+    spec.placement.roles = Vec::new();
+    spec.placement.spread.enabled = false;
     spec.etcd = etcd(args)?;
     let plugins = provider.api_server.get("enable-admission-plugins").map(String::as_str).unwrap_or_default();
     spec.api_server.admission_plugins =
@@ -198,6 +201,7 @@ mod tests {
         assert!(spec.component(Component::ControllerManager).extra_args.is_empty());
         assert_eq!(spec.api_server.admission_plugins, ["NodeRestriction", "ResourceQuota"]);
         assert!(spec.component(Component::ApiServer).extra_args.is_empty());
+        assert!(spec.placement.roles.is_empty() && !spec.placement.spread.enabled);
         assert!(spec.nodes.is_empty() && spec.cni == Cni::None && spec.reach == Reach::Routes);
         assert_eq!(super::super::super::config::check_conflict(&spec, &spec), Ok(()));
     }

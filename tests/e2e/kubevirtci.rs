@@ -29,25 +29,15 @@ const PODS: Duration = Duration::from_secs(300);
 
 const NODE_PORT: u16 = 30_007;
 
-/// A server of the network image's that answers on a NodePort, on node02.
-const SERVER: &str = r#"
-apiVersion: v1
-kind: Pod
-metadata: {name: server, namespace: default, labels: {app: server}}
-spec:
-  nodeName: node02
-  containers:
-  - name: server
-    image: localhost/hoist/kube-proxy:v1.36.3
-    command: [perl, -e, 'socket(S,2,1,0); setsockopt(S,1,2,1); bind(S,pack("S n N x8",2,8080,0)) or die; listen(S,9); while (accept(C,S)) { sysread C,$_,4096; syswrite C,"HTTP/1.0 200 OK\r\n\r\nhello\n"; close C }']
----
+/// A NodePort that kubevirtci publishes, for what CoreDNS answers to readiness probes.
+const SERVICE: &str = r#"
 apiVersion: v1
 kind: Service
-metadata: {name: server, namespace: default}
+metadata: {name: ready, namespace: kube-system}
 spec:
   type: NodePort
-  selector: {app: server}
-  ports: [{port: 80, targetPort: 8080, nodePort: 30007}]
+  selector: {k8s-app: kube-dns}
+  ports: [{port: 80, targetPort: 8181, nodePort: 30007}]
 "#;
 
 /// A cluster by its prefix; whatever the test does, it is removed in the end.
@@ -175,10 +165,10 @@ fn cluster_up_with_two_nodes() {
     let refused = cluster.kubectl(&["run", "-n", "strict", "root", "--image=localhost/any", "--privileged"]);
     assert!(refused.is_err_and(|error| error.contains("violates PodSecurity")));
 
-    // A NodePort of a pod on node02, through node01's forward of the namespace.
-    let manifest = cluster.path("server.yaml");
-    std::fs::write(&manifest, SERVER).expect("the temporary directory is writable");
-    cluster.kubectl(&["create", "-f", &manifest]).expect("the server is made");
+    // A NodePort, through the namespace's forward to node01, wherever the pods are.
+    let manifest = cluster.path("service.yaml");
+    std::fs::write(&manifest, SERVICE).expect("the temporary directory is writable");
+    cluster.kubectl(&["create", "-f", &manifest]).expect("the service is made");
     let port = cluster.ok(&["ports", "prometheus"]);
     until("the NodePort answers", PODS, || {
         fetch(port.trim()).map_err(|error| {
@@ -214,7 +204,9 @@ fn nodes_are_as_expected(cluster: &Kubevirtci) -> Result<(), String> {
     }
     assert!(labelled(first, "control-plane") && !labelled(first, "worker"), "{first}");
     assert!(labelled(second, "worker") && !labelled(second, "control-plane"), "{second}");
-    assert!(first["spec"]["taints"].is_null(), "{}", first["spec"]);
+    // That of a node not ready goes a moment after it is.
+    let taints = first["spec"]["taints"].to_string();
+    assert!(!taints.contains("node-role"), "{taints}");
     assert_eq!(second["spec"]["podCIDR"].as_str().map(|cidr| cidr.ends_with("/20")), Some(true));
     Ok(())
 }
@@ -224,10 +216,10 @@ fn fetch(port: &str) -> Result<(), String> {
     let address = format!("127.0.0.1:{port}");
     let mut stream = std::net::TcpStream::connect(address).map_err(|error| error.to_string())?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| error.to_string())?;
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").map_err(|error| error.to_string())?;
+    stream.write_all(b"GET /ready HTTP/1.0\r\n\r\n").map_err(|error| error.to_string())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;
-    if answer.ends_with("hello\n") { Ok(()) } else { Err(format!("{answer:?}")) }
+    if answer.starts_with("HTTP/1.0 200 ") { Ok(()) } else { Err(format!("{answer:?}")) }
 }
 
 /// Nothing is made for what can't be served, and it is told by name.
