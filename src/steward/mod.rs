@@ -141,9 +141,9 @@ impl Steward {
         let nodes = self.nodes.state();
         // None at all where pods are reached otherwise: those of an earlier setting go.
         let nodes: &[_] = if self.settings.routes { &nodes } else { &[] };
-        let wanted = routes::wanted(nodes.iter().map(AsRef::as_ref), &self.settings.pod_subnets);
-        self.health.routes(wanted.len());
-        let (done, failed) = routes::apply(&wanted).await;
+        let claims = routes::claims(nodes.iter().map(AsRef::as_ref), &self.settings.pod_subnets);
+        self.health.routes(claims.len());
+        let (done, failed) = routes::apply(&claims).await;
         for route in &done.remove {
             tracing::info!("route {route} removed");
             self.health.changed("route-removed");

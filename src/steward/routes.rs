@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use hoist_phases::phases::steward::PodSubnet;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Node;
 
@@ -31,24 +32,37 @@ pub(super) struct Change {
     pub(super) add: Vec<Route>,
 }
 
-/// The routes that these nodes need. A range outside the cluster's pod subnets is passed over: a
-/// kubelet names its own, and could draw the traffic of others to itself.
-pub(super) fn wanted<'a>(
-    nodes: impl IntoIterator<Item = &'a Node>,
-    pod_subnets: &[IpNet],
-) -> BTreeSet<Route> {
-    let mut by_destination = BTreeMap::new();
+/// The addresses of the nodes that name a range, oldest node first.
+pub(super) type Claims = BTreeMap<IpNet, Vec<IpAddr>>;
+
+/// The ranges that these nodes name. A range that kube-controller-manager doesn't give out is
+/// passed over: a kubelet names its own, and with a part of another's it would draw the traffic of
+/// that one to itself.
+pub(super) fn claims<'a>(nodes: impl IntoIterator<Item = &'a Node>, pod_subnets: &[PodSubnet]) -> Claims {
+    let mut claims = Claims::new();
     let mut nodes: Vec<_> = nodes.into_iter().collect();
-    nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    nodes.sort_by_key(|node| {
+        let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (created.is_none(), created, node.metadata.name.clone())
+    });
     for node in nodes {
-        for destination in pod_ranges(node).filter(|range| pod_subnets.iter().any(|net| net.contains(range)))
-        {
+        for destination in pod_ranges(node).filter(|range| pod_subnets.iter().any(|net| net.gives(range))) {
             if let Some(gateway) = address(node, destination.addr().is_ipv4()) {
-                by_destination.entry(destination).or_insert(gateway);
+                claims.entry(destination).or_default().push(gateway);
             }
         }
     }
-    by_destination.into_iter().map(|(destination, gateway)| Route { destination, gateway }).collect()
+    claims
+}
+
+/// One route for each range. Where several nodes name one, the route that is there stays, else
+/// the oldest node has it: whoever comes later takes nothing away.
+fn wanted(claims: &Claims, present: &BTreeSet<Route>) -> BTreeSet<Route> {
+    let route = |(&destination, gateways): (&IpNet, &Vec<IpAddr>)| {
+        let routes = || gateways.iter().map(|&gateway| Route { destination, gateway });
+        routes().find(|route| present.contains(route)).or_else(|| routes().next())
+    };
+    claims.iter().filter_map(route).collect()
 }
 
 fn pod_ranges(node: &Node) -> impl Iterator<Item = IpNet> {
@@ -70,12 +84,12 @@ pub(super) fn decide(wanted: &BTreeSet<Route>, present: &BTreeSet<Route>) -> Cha
     }
 }
 
-/// Brings the namespace's routes to what is wanted; gives what was changed. One that the kernel
+/// Brings the namespace's routes to what the nodes claim; gives what was changed. One that the kernel
 /// refuses keeps none of the others away.
 ///
 /// # Errors
 /// What could not be done, all of it.
-pub(super) async fn apply(wanted: &BTreeSet<Route>) -> (Change, Vec<NetlinkError>) {
+pub(super) async fn apply(claims: &Claims) -> (Change, Vec<NetlinkError>) {
     let mut routes = match netlink::Routes::open() {
         Ok(routes) => routes,
         Err(error) => return (Change::default(), vec![error]),
@@ -84,7 +98,7 @@ pub(super) async fn apply(wanted: &BTreeSet<Route>) -> (Change, Vec<NetlinkError
         Ok(present) => present,
         Err(error) => return (Change::default(), vec![error]),
     };
-    let Change { remove, add } = decide(wanted, &present);
+    let Change { remove, add } = decide(&wanted(claims, &present), &present);
     let (mut done, mut failed) = (Change::default(), Vec::new());
     for route in remove {
         match routes.remove(route).await {
@@ -119,13 +133,23 @@ mod tests {
         }))
     }
 
-    fn shown(routes: &BTreeSet<Route>) -> Vec<String> {
-        routes.iter().map(ToString::to_string).collect()
+    fn created(mut node: Node, second: u8) -> Result<Node, serde_json::Error> {
+        let time = json!(format!("2026-01-01T00:00:{second:02}Z"));
+        node.metadata.creation_timestamp = Some(serde_json::from_value(time)?);
+        Ok(node)
+    }
+
+    fn subnet(subnet: &str, node_mask_size: u8) -> Result<PodSubnet, ipnet::AddrParseError> {
+        Ok(PodSubnet { subnet: subnet.parse()?, node_mask_size })
+    }
+
+    fn shown(nodes: &[Node], subnets: &[PodSubnet], present: &BTreeSet<Route>) -> Vec<String> {
+        wanted(&claims(nodes, subnets), present).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn each_family_goes_by_the_address_of_its_own() -> Check {
-        let subnets = ["10.244.0.0/16".parse()?, "fd00:10:244::/56".parse()?];
+        let subnets = [subnet("10.244.0.0/16", 24)?, subnet("fd00:10:244::/56", 64)?];
         let nodes = [
             node("a", &["10.244.0.0/24", "fd00:10:244::/64"], &["192.168.66.101", "fd00::101"])?,
             node("b", &["10.244.1.0/24", "fd00:10:244:1::/64"], &["192.168.66.102"])?,
@@ -133,7 +157,7 @@ mod tests {
             node("no address yet", &["10.244.3.0/24"], &[])?,
         ];
         assert_eq!(
-            shown(&wanted(&nodes, &subnets)),
+            shown(&nodes, &subnets, &BTreeSet::new()),
             [
                 "10.244.0.0/24 via 192.168.66.101",
                 "10.244.1.0/24 via 192.168.66.102",
@@ -145,17 +169,35 @@ mod tests {
 
     #[test]
     fn a_node_can_not_draw_other_traffic_to_itself() -> Check {
-        let subnets = ["10.244.0.0/16".parse()?];
+        let (subnets, none) = ([subnet("10.244.0.0/16", 24)?], BTreeSet::new());
         let address = &["192.168.66.101"][..];
-        for range in ["0.0.0.0/0", "10.0.0.0/8", "192.168.66.0/24", "10.96.0.0/16", "no range"] {
-            assert_eq!(shown(&wanted(&[node("a", &[range], address)?], &subnets)), [""; 0], "{range}");
+        for range in [
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "10.244.0.0/16",
+            "10.244.0.0/17",
+            "10.244.1.0/25",
+            "10.244.1.7/32",
+            "192.168.66.0/24",
+            "10.96.0.0/16",
+            "no range",
+        ] {
+            assert_eq!(shown(&[node("a", &[range], address)?], &subnets, &none), [""; 0], "{range}");
         }
-        // Nor that of a node whose range it repeats: the first keeps it.
+        // Nor that of a node whose range it repeats: the oldest keeps it, whatever the names are.
         let twice = [
-            node("b", &["10.244.1.0/24"], &["192.168.66.102"])?,
-            node("a", &["10.244.1.0/24"], &["192.168.66.101"])?,
+            created(node("a", &["10.244.1.0/24"], &["192.168.66.101"])?, 2)?,
+            created(node("b", &["10.244.1.0/24"], &["192.168.66.102"])?, 1)?,
         ];
-        assert_eq!(shown(&wanted(&twice, &subnets)), ["10.244.1.0/24 via 192.168.66.101"]);
+        assert_eq!(shown(&twice, &subnets, &none), ["10.244.1.0/24 via 192.168.66.102"]);
+        // And the route that is there stays, as long as a node has its address.
+        let route = |gateway: &str| -> Result<_, Box<dyn std::error::Error>> {
+            Ok(BTreeSet::from([Route { destination: "10.244.1.0/24".parse()?, gateway: gateway.parse()? }]))
+        };
+        let kept = shown(&twice, &subnets, &route("192.168.66.101")?);
+        assert_eq!(kept, ["10.244.1.0/24 via 192.168.66.101"]);
+        let moved = shown(&twice, &subnets, &route("192.168.66.103")?);
+        assert_eq!(moved, ["10.244.1.0/24 via 192.168.66.102"]);
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::{Context, apply, control_plane, images, wait};
 use crate::ports::{ContainerSpec, ExecOutput, FileEntry, Program, Runtime, RuntimeError};
-use crate::spec::{ClusterSpec, Component, Placement, Reach, RoleRule, Spread};
+use crate::spec::{ClusterSpec, Component, Family, Placement, Reach, RoleRule, Spread};
 
 const MANIFEST: (&str, &str) =
     ("steward/steward.yaml", include_str!("../../../manifests/steward/steward.yaml"));
@@ -50,14 +50,43 @@ pub struct Settings {
     /// Whether it keeps routes to the nodes' pods.
     pub routes: bool,
     /// Routes lead to parts of these alone, whatever a Node says of itself.
-    pub pod_subnets: Vec<IpNet>,
+    pub pod_subnets: Vec<PodSubnet>,
     pub roles: Vec<RoleRule>,
     pub spread: Spread,
 }
 
+/// A pod subnet of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodSubnet {
+    pub subnet: IpNet,
+    /// Prefix length of the ranges that kube-controller-manager cuts from it.
+    pub node_mask_size: u8,
+}
+
+impl PodSubnet {
+    /// A flag of the user's for kube-controller-manager wins, as it does there.
+    fn of(subnet: IpNet, spec: &ClusterSpec) -> Self {
+        let (family, flag) = match subnet {
+            IpNet::V4(_) => (Family::Ipv4, "node-cidr-mask-size-ipv4"),
+            IpNet::V6(_) => (Family::Ipv6, "node-cidr-mask-size-ipv6"),
+        };
+        let flags = spec.component(Component::ControllerManager).extra_args;
+        let given = flags.get(flag).or_else(|| flags.get("node-cidr-mask-size"));
+        let given = given.and_then(|size| size.parse().ok());
+        Self { subnet, node_mask_size: given.unwrap_or_else(|| spec.networking.node_mask_size(family)) }
+    }
+
+    /// Whether this is a range that a node can have been given.
+    pub fn gives(&self, range: &IpNet) -> bool {
+        self.subnet.contains(range) && range.prefix_len() == self.node_mask_size
+    }
+}
+
 impl Settings {
     pub fn of(spec: &ClusterSpec) -> Self {
-        let pod_subnets = spec.networking.pod_subnet.iter().collect();
+        let subnets = spec.networking.pod_subnet.iter();
+        let pod_subnets = subnets.map(|subnet| PodSubnet::of(subnet, spec)).collect();
         let Placement { roles, spread, policy: _ } = spec.placement.clone();
         Self { routes: spec.reach == Reach::Routes, pod_subnets, roles, spread }
     }
