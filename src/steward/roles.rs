@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hoist_phases::object::ObjectRef;
-use hoist_phases::spec::{RoleNodes, RoleRule};
+use hoist_phases::spec::{ROLE_LABEL_PREFIX, RoleNodes, RoleRule};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
 
-/// Roles that the steward gave a node: `control-plane,infra:NoSchedule`.
+/// Labels and taints that the steward gave a node: `control-plane,infra,infra:NoSchedule`.
 const ANNOTATION: &str = "hoist.dev/roles";
 
 /// Effect of a role's taint.
@@ -60,10 +60,11 @@ fn holders<'a>(nodes: &[&'a Node], rule: &RoleRule) -> Vec<&'a Node> {
         }),
         RoleNodes::Count(count) => {
             let key = rule.key();
-            // A role stays where it is, whoever joins or comes back.
+            // A role stays where it is, whoever joins or comes back. By the label, which a kubelet
+            // may not give itself, as it may the annotation.
             holders.sort_by_key(|node| {
                 let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-                (!given(node).contains_key(&key), created, name(node).to_owned())
+                (!labels(node).is_some_and(|has| has.contains_key(&key)), created, name(node).to_owned())
             });
             holders.truncate(usize::try_from(*count).unwrap_or(usize::MAX));
         }
@@ -73,24 +74,21 @@ fn holders<'a>(nodes: &[&'a Node], rule: &RoleRule) -> Vec<&'a Node> {
 
 fn patch(node: &Node, wanted: &Roles) -> Option<Value> {
     let given = given(node);
-    let has = labels(node);
-    let mut changed = BTreeMap::new();
-    for key in wanted.keys() {
-        if !has.is_some_and(|has| has.contains_key(key)) {
-            changed.insert(key.clone(), json!(""));
-        }
-    }
-    for key in given.keys().filter(|key| !wanted.contains_key(*key)) {
-        if has.is_some_and(|has| has.contains_key(key)) {
-            changed.insert(key.clone(), Value::Null);
-        }
-    }
-    let taints = taints(node, &given, wanted);
-    if changed.is_empty() && taints.is_none() && given == *wanted {
+    let has = |key: &str| labels(node).is_some_and(|has| has.contains_key(key));
+    let added = wanted.keys().filter(|key| !has(key));
+    let removed = given.labels.iter().filter(|key| !wanted.contains_key(*key) && has(key));
+    let mut changed: BTreeMap<_, _> = added.map(|key| (key.clone(), json!(""))).collect();
+    let mut ours = Given::default();
+    // What a person gave before is theirs, and stays when the role goes.
+    let is_ours = |key: &&String| given.labels.contains(*key) || changed.contains_key(*key);
+    ours.labels.extend(wanted.keys().filter(is_ours).cloned());
+    changed.extend(removed.map(|key| (key.clone(), Value::Null)));
+    let taints = taints(node, &given, wanted, &mut ours);
+    if changed.is_empty() && taints.is_none() && given == ours {
         return None;
     }
     // With the version, so that a change made meanwhile isn't lost: then it is decided anew.
-    let annotation = if wanted.is_empty() { Value::Null } else { json!(written(wanted)) };
+    let annotation = if ours == Given::default() { Value::Null } else { json!(ours.written()) };
     let mut patch = json!({"metadata": {
         "resourceVersion": node.metadata.resource_version,
         "annotations": {ANNOTATION: annotation},
@@ -102,41 +100,54 @@ fn patch(node: &Node, wanted: &Roles) -> Option<Value> {
     Some(patch)
 }
 
-/// All taints of a node with ours as they should be; `None` when they are.
-fn taints(node: &Node, given: &Roles, wanted: &Roles) -> Option<Vec<Taint>> {
+/// All taints of a node with those of its roles as they should be; `None` when they are. Those
+/// that are the steward's are noted in `ours`.
+fn taints(node: &Node, given: &Given, wanted: &Roles, ours: &mut Given) -> Option<Vec<Taint>> {
     let present = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let tainted = |roles: &Roles| -> BTreeSet<String> {
-        roles.iter().filter(|(_, taint)| **taint).map(|(key, _)| key.clone()).collect()
-    };
-    let (given, wanted) = (tainted(given), tainted(wanted));
-    let is = |taint: &Taint, keys: &BTreeSet<String>| taint.effect == EFFECT && keys.contains(&taint.key);
+    let is_wanted = |key: &str| wanted.get(key).is_some_and(|taint| *taint);
     let mut taints = present.clone();
-    taints.retain(|taint| is(taint, &wanted) || !is(taint, &given));
-    for key in wanted {
-        if !taints.iter().any(|taint| taint.key == key && taint.effect == EFFECT) {
-            taints.push(Taint { key, effect: EFFECT.to_owned(), ..Taint::default() });
+    taints.retain(|taint| {
+        taint.effect != EFFECT || is_wanted(&taint.key) || !given.taints.contains(&taint.key)
+    });
+    for key in wanted.keys().filter(|key| is_wanted(key)) {
+        let is_there = taints.iter().any(|taint| taint.key == *key && taint.effect == EFFECT);
+        if !is_there {
+            taints.push(Taint { key: key.clone(), effect: EFFECT.to_owned(), ..Taint::default() });
+        }
+        if !is_there || given.taints.contains(key) {
+            ours.taints.insert(key.clone());
         }
     }
     (taints != present).then_some(taints)
 }
 
-/// What the annotation says.
-fn given(node: &Node) -> Roles {
-    let annotations = node.metadata.annotations.as_ref();
-    let text = annotations.and_then(|all| all.get(ANNOTATION)).map_or("", String::as_str);
-    let roles = text.split(',').filter(|role| !role.is_empty()).map(|role| {
-        let (role, effect) = role.split_once(':').unwrap_or((role, ""));
-        (format!("{}{role}", hoist_phases::spec::ROLE_LABEL_PREFIX), effect == EFFECT)
-    });
-    roles.collect()
+/// Keys of the labels and taints that the steward gave a node.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Given {
+    labels: BTreeSet<String>,
+    taints: BTreeSet<String>,
 }
 
-fn written(roles: &Roles) -> String {
-    let role = |(key, taint): (&String, &bool)| {
-        let role = key.strip_prefix(hoist_phases::spec::ROLE_LABEL_PREFIX).unwrap_or(key);
-        if *taint { format!("{role}:{EFFECT}") } else { role.to_owned() }
-    };
-    roles.iter().map(role).collect::<Vec<_>>().join(",")
+impl Given {
+    fn written(&self) -> String {
+        let role = |key: &String| key.strip_prefix(ROLE_LABEL_PREFIX).unwrap_or(key).to_owned();
+        let taints = self.taints.iter().map(|key| format!("{}:{EFFECT}", role(key)));
+        self.labels.iter().map(role).chain(taints).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// What the annotation says.
+fn given(node: &Node) -> Given {
+    let annotations = node.metadata.annotations.as_ref();
+    let text = annotations.and_then(|all| all.get(ANNOTATION)).map_or("", String::as_str);
+    let mut given = Given::default();
+    for entry in text.split(',').filter(|entry| !entry.is_empty()) {
+        match entry.split_once(':') {
+            None => given.labels.insert(format!("{ROLE_LABEL_PREFIX}{entry}")),
+            Some((role, _)) => given.taints.insert(format!("{ROLE_LABEL_PREFIX}{role}")),
+        };
+    }
+    given
 }
 
 fn labels(node: &Node) -> Option<&BTreeMap<String, String>> {

@@ -51,8 +51,8 @@ fn settle(nodes: &mut [Node], rules: &[RoleRule]) -> Result<usize, Box<dyn std::
 /// `a=control-plane+worker b=worker`, and taints after an exclamation mark.
 fn shown(nodes: &[Node]) -> String {
     let one = |node: &Node| {
-        let mut parts: Vec<String> = given(node).into_keys().collect();
-        let prefix = hoist_phases::spec::ROLE_LABEL_PREFIX;
+        let mut parts: Vec<String> = given(node).labels.into_iter().collect();
+        let prefix = ROLE_LABEL_PREFIX;
         let has: Vec<_> = labels(node).into_iter().flatten().map(|(key, _)| key.clone()).collect();
         let mut labelled: Vec<_> = has.into_iter().filter(|key| key.starts_with(prefix)).collect();
         labelled.sort();
@@ -87,6 +87,40 @@ fn what_a_person_took_away_comes_back_and_what_they_gave_stays() -> Check {
     let left: Vec<_> = labels(&nodes[0]).into_iter().flatten().map(|(key, _)| key.as_str()).collect();
     assert_eq!(left, ["kubernetes.io/os", "node-role.kubernetes.io/mine"]);
     assert_eq!(nodes[0].metadata.annotations.clone().unwrap_or_default().len(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_role_that_a_person_gave_before_stays_when_it_is_turned_off() -> Check {
+    const KEY: &str = "node-role.kubernetes.io/infra";
+    let mut nodes = [node("a", 1)?, node("b", 2)?];
+    if let Some(labels) = nodes[0].metadata.labels.as_mut() {
+        labels.insert(KEY.to_owned(), "mine".to_owned());
+    }
+    if let Some(taints) = nodes[1].spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+        taints.push(Taint { key: KEY.to_owned(), effect: EFFECT.to_owned(), ..Taint::default() });
+    }
+    settle(&mut nodes, &[rule("infra", RoleNodes::All, true)])?;
+    settle(&mut nodes, &[])?;
+    let has = |node: &Node| {
+        let label = labels(node).and_then(|labels| labels.get(KEY)).cloned();
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        (label, taints.filter(|taint| taint.key == KEY).count())
+    };
+    assert_eq!(has(&nodes[0]), (Some("mine".to_owned()), 0), "the label is theirs, the taint was not");
+    assert_eq!(has(&nodes[1]), (None, 1), "the taint is theirs, the label was not");
+    assert!(nodes.iter().all(|node| given(node) == Given::default()));
+    Ok(())
+}
+
+/// kubelet may write annotations of its own Node.
+#[test]
+fn an_annotation_alone_makes_no_holder_of_a_count() -> Check {
+    let rules = [rule("infra", RoleNodes::Count(1), false)];
+    let mut nodes = [node("a", 1)?, node("b", 2)?];
+    nodes[1].metadata.annotations = Some([(ANNOTATION.to_owned(), "infra".to_owned())].into());
+    settle(&mut nodes, &rules)?;
+    assert_eq!(shown(&nodes), "a=infra b=");
     Ok(())
 }
 
