@@ -19,21 +19,36 @@ fn is_unplaced(pod: &Value) -> bool {
 }
 
 fn finding(pod: &Value, nodes: &[Value]) -> Option<Finding> {
-    let wanted = unmet(&pod["spec"], nodes)?;
+    let Unmet { shown: wanted, key, absent } = unmet(&pod["spec"], nodes)?;
     let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
-    let key = wanted.split([' ', '=']).next().unwrap_or_default().trim_start_matches('!');
     Some(Finding {
         reason: format!(
             "pod {}/{} waits for a node with {wanted}, and none has it",
             text("namespace"),
             text("name")
         ),
-        remedy: remedy(key),
+        remedy: remedy(&key, absent),
     })
 }
 
-fn remedy(key: &str) -> String {
+/// What a pod asks for.
+struct Unmet {
+    shown: String,
+    /// Of the label that the remedy speaks of.
+    key: String,
+    /// Whether the label, or its value, is in the way.
+    absent: bool,
+}
+
+fn remedy(key: &str, absent: bool) -> String {
     match key.strip_prefix(ROLE_LABEL_PREFIX) {
+        Some(role) if absent => format!(
+            "take the role {role} from a node in `placement.roles` of the configuration and run `hoist up` \
+             again, or change what the pod asks for"
+        ),
+        None if absent => {
+            format!("`hoist kubectl label node NAME {key}-`, or change what the pod asks for")
+        }
         Some(role) => format!(
             "give nodes the role {role} in `placement.roles` of the configuration, without --no-roles, and \
              run `hoist up` again"
@@ -44,25 +59,31 @@ fn remedy(key: &str) -> String {
 
 /// What a pod asks of a node that no node has; `None` when some node has it all, or only the
 /// whole of it is more than any has.
-fn unmet(spec: &Value, nodes: &[Value]) -> Option<String> {
+fn unmet(spec: &Value, nodes: &[Value]) -> Option<Unmet> {
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
     for (key, value) in selector {
         if !nodes.iter().any(|node| labels(node).and_then(|has| has.get(key)) == Some(value)) {
-            return Some(format!("{key}={}", value.as_str().unwrap_or_default()));
+            let shown = format!("{key}={}", value.as_str().unwrap_or_default());
+            return Some(Unmet { shown, key: key.clone(), absent: false });
         }
     }
     let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     // One of the terms has to be met, and all expressions of that one.
     let terms = required["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty())?;
     let unmet: Vec<_> = terms.iter().map(|term| unmet_expression(term, nodes)).collect::<Option<_>>()?;
-    Some(unmet.join(" or "))
+    let first = unmet.first()?;
+    Some(Unmet {
+        shown: unmet.iter().map(|expression| shown(expression)).collect::<Vec<_>>().join(" or "),
+        key: first["key"].as_str().unwrap_or_default().to_owned(),
+        absent: first["operator"] == "DoesNotExist" || first["operator"] == "NotIn",
+    })
 }
 
 /// The first expression of a term that no node meets.
-fn unmet_expression(term: &Value, nodes: &[Value]) -> Option<String> {
+fn unmet_expression<'a>(term: &'a Value, nodes: &[Value]) -> Option<&'a Value> {
     let expressions = term["matchExpressions"].as_array();
     let unmet = |expression: &&Value| !nodes.iter().any(|node| matches(expression, labels(node)));
-    expressions.into_iter().flatten().find(unmet).map(shown)
+    expressions.into_iter().flatten().find(unmet)
 }
 
 /// NodeSelectorRequirement of core/v1.
@@ -149,6 +170,24 @@ mod tests {
         assert!(reason(json!({"nodeSelector": {"disk": "hdd"}})).contains("disk=hdd"));
         assert_eq!(reason(json!({"nodeSelector": {"disk": "ssd"}})), "", "other causes are not its business");
         assert_eq!(reason(json!({})), "");
+    }
+
+    #[test]
+    fn a_label_in_the_way_is_to_be_taken_off() {
+        for (operator, key, remedy) in [
+            ("DoesNotExist", "os", "label node NAME os-"),
+            ("NotIn", "os", "label node NAME os-"),
+            ("Exists", "gpu", "label node NAME gpu=VALUE"),
+            ("DoesNotExist", "node-role.kubernetes.io/worker", "take the role worker"),
+        ] {
+            let mut facts =
+                facts(terms(&[&[json!({"key": key, "operator": operator, "values": ["linux"]})]]));
+            for node in &mut facts.nodes {
+                node["metadata"]["labels"] = json!({"os": "linux", "node-role.kubernetes.io/worker": ""});
+            }
+            let found = check(&facts);
+            assert!(found.iter().any(|finding| finding.remedy.contains(remedy)), "{operator}: {found:?}");
+        }
     }
 
     #[test]
