@@ -179,6 +179,7 @@ pub fn settings(
     }
     set(&mut spec.placement.spread, spread);
     spec.placement.spread.enabled &= !no_spread;
+    placement::roles::check_namespaces(&spec.placement.spread.namespaces, &mut problems);
     placement::roles::check_labels(&spec.placement.spread.labels, &mut problems);
     if let Some(policy) = policy {
         placement::policy::check(&policy, &mut problems);

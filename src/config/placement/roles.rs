@@ -29,7 +29,16 @@ fn role(file: RoleFile) -> Result<RoleRule, Problem> {
         (None, None, Some(labels)) => RoleNodes::Selected(labels),
         _ => return Err(refused("takes one of nodes, count and selector; none of them means every node")),
     };
+    let is_label = |(key, value): (&String, &String)| {
+        super::policy::is_label_key(key) && super::policy::is_label_value(value)
+    };
     match &nodes {
+        RoleNodes::Named(names) if !names.iter().all(|name| is_node(name)) => {
+            return Err(refused("nodes must be names of nodes: lower-case letters, digits, '-' and '.'"));
+        }
+        RoleNodes::Selected(labels) if !labels.iter().all(is_label) => {
+            return Err(refused("selector must be labels, such as disk: ssd"));
+        }
         RoleNodes::Selected(labels) if labels.is_empty() => {
             return Err(refused("selector names no label; leave it out for every node"));
         }
@@ -38,6 +47,22 @@ fn role(file: RoleFile) -> Result<RoleRule, Problem> {
     }
     let rule = RoleRule { role: role.clone(), nodes, taint: taint.unwrap_or_default() };
     rule.problem().map_or(Ok(rule), |problem| Err(refused(problem)))
+}
+
+/// A DNS subdomain (RFC 1123), as names of Nodes are.
+fn is_node(name: &str) -> bool {
+    name.len() <= 253 && name.split('.').all(super::policy::is_namespace)
+}
+
+/// The namespaces that spreading goes by.
+pub(in crate::config) fn check_namespaces<'a>(
+    namespaces: impl IntoIterator<Item = &'a String>,
+    problems: &mut Problems,
+) {
+    for namespace in namespaces.into_iter().filter(|name| !super::policy::is_namespace(name)) {
+        let rule = "must be the name of a namespace: lower-case letters, digits and '-', at most 63";
+        problems.push(Problem::new("placement.spread.namespaces", format_args!("{namespace:?}"), rule));
+    }
 }
 
 /// The labels that spreading goes by.
