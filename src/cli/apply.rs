@@ -29,13 +29,20 @@ pub enum ApplyCommandError {
     },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    #[error("{} of {all} objects could not be applied{}", failed.len(), lines(.failed))]
-    Failed { all: usize, failed: Vec<ApplyError> },
+    #[error("{} of {all} objects could not be applied{}{}", failed.len(), lines(.failed), untried_lines(.untried))]
+    Failed { all: usize, failed: Vec<ApplyError>, untried: Vec<String> },
 }
 
 fn lines(failed: &[ApplyError]) -> String {
     let causes = |error| crate::error::chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
     failed.iter().map(|error| format!("\n- {}", causes(error))).collect()
+}
+
+fn untried_lines(untried: &[String]) -> String {
+    if untried.is_empty() {
+        return String::new();
+    }
+    format!("\nnot attempted after that: {}", untried.join(", "))
 }
 
 /// One object that was applied.
@@ -66,7 +73,8 @@ pub(super) async fn run(global: &Global, args: &ApplyArgs) -> Result<(), BoxErro
 
     let all = documents.len();
     let (mut entries, mut failed) = (Vec::new(), Vec::new());
-    for wave in waves(documents) {
+    let mut waves = waves(documents).into_iter();
+    for wave in waves.by_ref() {
         let applied = wave.into_iter().map(|mut document| {
             let placed = args.spread && placement::place(&mut document, policy.as_ref());
             apply(&api, document, placed, timeout)
@@ -82,7 +90,11 @@ pub(super) async fn run(global: &Global, args: &ApplyArgs) -> Result<(), BoxErro
         }
     }
     report::output::formatted(args.output.output, &entries, |entries| entries.iter().map(line).collect())?;
-    if failed.is_empty() { Ok(()) } else { Err(ApplyCommandError::Failed { all, failed }.into()) }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let untried = waves.flatten().filter_map(|document| Some(ObjectRef::of(&document).ok()?.to_string()));
+    Err(ApplyCommandError::Failed { all, failed, untried: untried.collect() }.into())
 }
 
 fn read(path: &Path) -> Result<String, ApplyCommandError> {
