@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::object::{Object, ObjectError, ObjectRef};
+use crate::object::{MANAGED_BY, Object, ObjectError, ObjectRef};
 use crate::phases::{Context, placement};
 use crate::ports::{Applied, KubeApi, KubeError};
 
@@ -29,7 +29,7 @@ pub enum ApplyError {
     },
     #[error(transparent)]
     NoObject(#[from] ObjectError),
-    #[error("{object} could not be applied within {} s", .waited.as_secs())]
+    #[error("{object} could not be applied or deleted within {} s", .waited.as_secs())]
     Deadline {
         object: ObjectRef,
         waited: Duration,
@@ -89,23 +89,46 @@ async fn apply_one(api: &dyn KubeApi, object: &Object, deadline: Duration) -> Re
     persist(object.reference(), deadline, || api.apply(object)).await
 }
 
+/// Deletes those objects that are there and hoist's own, and gives their number: what doesn't carry
+/// hoist's label is the user's.
+///
+/// # Errors
+/// As [`apply`].
+pub async fn delete_own(
+    api: &dyn KubeApi,
+    objects: &[Object],
+    deadline: Duration,
+) -> Result<usize, ApplyError> {
+    let deleted = objects.iter().map(Object::reference).map(|object| {
+        persist(object, deadline, move || async move {
+            let live = api.get(object).await?;
+            let own = live.is_some_and(|live| live["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1);
+            if own {
+                api.delete(object).await?;
+            }
+            Ok(usize::from(own))
+        })
+    });
+    Ok(try_join_all(deleted).await?.into_iter().sum())
+}
+
 /// Tries a request for an object again while it may succeed a moment later, until `deadline` has passed.
 ///
 /// # Errors
 /// When the server refuses for good or time has run out, with its last word.
-pub async fn persist<F, Fut>(
+pub async fn persist<T, F, Fut>(
     object: &ObjectRef,
     deadline: Duration,
     mut attempt: F,
-) -> Result<Applied, ApplyError>
+) -> Result<T, ApplyError>
 where
     F: FnMut() -> Fut,
-    Fut: Future<Output = Result<Applied, KubeError>>,
+    Fut: Future<Output = Result<T, KubeError>>,
 {
     let begin = Instant::now();
     loop {
         let source = match attempt().await {
-            Ok(applied) => return Ok(applied),
+            Ok(done) => return Ok(done),
             Err(error) => error,
         };
         let object = object.clone();
@@ -161,6 +184,8 @@ mod tests {
     struct FakeApi {
         answers: Mutex<BTreeMap<String, Script>>,
         calls: Mutex<BTreeMap<String, usize>>,
+        live: BTreeMap<String, Value>,
+        deleted: Mutex<Vec<String>>,
     }
 
     impl FakeApi {
@@ -200,8 +225,8 @@ mod tests {
         async fn get_path(&self, _: &str) -> Result<(u16, String), KubeError> {
             Err(unused())
         }
-        async fn get(&self, _: &ObjectRef) -> Result<Option<Value>, KubeError> {
-            Err(unused())
+        async fn get(&self, object: &ObjectRef) -> Result<Option<Value>, KubeError> {
+            Ok(self.live.get(&object.name).cloned())
         }
         async fn list(&self, _: &str, _: &str, _: Option<&str>) -> Result<Vec<Value>, KubeError> {
             Err(unused())
@@ -216,8 +241,9 @@ mod tests {
             Err(unused())
         }
 
-        async fn delete(&self, _: &ObjectRef) -> Result<(), KubeError> {
-            Err(unused())
+        async fn delete(&self, object: &ObjectRef) -> Result<(), KubeError> {
+            self.deleted.lock().map_err(|_| unused())?.push(object.name.clone());
+            Ok(())
         }
     }
 
@@ -293,6 +319,19 @@ mod tests {
             .answering("b", [(|| Ok(Applied::Created)) as fn() -> Answer]);
         let outcome = apply(&api, &objects(&["a", "b"])?, DEADLINE).await?.outcome();
         assert_eq!(outcome, Outcome::Warned("left alone, not made by hoist: ConfigMap a".to_owned()));
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn only_what_is_there_and_own_is_deleted() -> Check {
+        let objects = objects(&["own", "users", "absent"])?;
+        let live = [
+            ("own".to_owned(), objects[0].value().clone()),
+            ("users".to_owned(), json!({"metadata": {"name": "users"}})),
+        ];
+        let api = FakeApi { live: live.into(), ..FakeApi::default() };
+        assert_eq!(delete_own(&api, &objects, DEADLINE).await?, 1);
+        assert_eq!(api.deleted.into_inner().unwrap_or_default(), ["own"]);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::apps::v1::DaemonSet;
 
 use crate::engine::PhaseError;
@@ -169,18 +169,24 @@ async fn healthy(cx: &Context) -> Result<(), PhaseError> {
     .await
 }
 
-/// Takes away what an earlier run with another reach has left. The container goes last: as long as
-/// it is there, something is left to do.
+/// Takes away what an earlier run with another reach has left, each thing by its own presence: the
+/// cleanup of a run that failed may have taken any of them already.
 async fn stop(cx: &Context) -> Result<Outcome, PhaseError> {
+    let (runtime, cluster) = (cx.ports.runtime.as_ref(), &cx.spec.name);
     let name = component_name(&cx.spec, Component::Konnectivity);
-    if cx.ports.runtime.inspect(&name).await?.is_none() {
-        return Ok(Outcome::Skipped(format!("reach: {}", cx.spec.reach.as_str())));
+    let objects = objects(&cx.spec)?;
+    let mut left = apply::delete_own(cx.outputs.api.get()?.as_ref(), &objects, apply::DEADLINE).await? > 0;
+    if runtime.inspect(&name).await?.is_some() {
+        containers::remove_own(runtime, cluster, &name).await?;
+        left = true;
     }
-    let (objects, api) = (objects(&cx.spec)?, cx.outputs.api.get()?);
-    try_join_all(objects.iter().map(|object| api.delete(object.reference()))).await?;
-    containers::remove_own(cx.ports.runtime.as_ref(), &cx.spec.name, &name).await?;
-    cx.ports.runtime.remove_volume(&volume(&cx.spec)).await?;
-    Ok(Outcome::Done)
+    let volume = volume(&cx.spec);
+    if runtime.volumes(cluster.as_str()).await?.contains(&volume) {
+        runtime.remove_volume(&volume).await?;
+        left = true;
+    }
+    let none = || Outcome::Skipped(format!("reach: {}", cx.spec.reach.as_str()));
+    Ok(if left { Outcome::Done } else { none() })
 }
 
 #[cfg(test)]

@@ -8,20 +8,15 @@ mod rules;
 use std::borrow::Cow;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::BoxFuture;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::{Object, ObjectError};
 use crate::phases::{Context, apply};
-use crate::ports::{KubeApi, KubeError};
 use crate::spec::{ClusterSpec, PlacementPolicy};
 
 pub use rules::place;
-
-#[derive(Debug, thiserror::Error)]
-#[error("the placement policy, which is off now, can't be deleted")]
-pub struct DeleteError(#[source] KubeError);
 
 /// What a cluster whose API server has no such policies does instead; `None` when there is
 /// nothing to say.
@@ -65,19 +60,13 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         }
         let objects = policy::objects(policy)?;
         if policy.namespaces.is_empty() {
-            return delete(cx.outputs.api.get()?.as_ref(), &objects).await;
+            let api = cx.outputs.api.get()?;
+            let deleted = apply::delete_own(api.as_ref(), &objects, apply::DEADLINE).await?;
+            return Ok(Outcome::changed(deleted > 0));
         }
         apply::phase(cx, &objects).await
     }
     .boxed()
-}
-
-async fn delete(api: &dyn KubeApi, objects: &[Object]) -> Result<Outcome, PhaseError> {
-    let live = try_join_all(objects.iter().map(|object| api.get(object.reference())));
-    let live = live.await.map_err(DeleteError)?;
-    let present: Vec<_> = objects.iter().zip(live).filter(|(_, live)| live.is_some()).collect();
-    let gone = try_join_all(present.iter().map(|(object, _)| api.delete(object.reference())));
-    Ok(Outcome::changed(!gone.await.map_err(DeleteError)?.is_empty()))
 }
 
 #[cfg(test)]
