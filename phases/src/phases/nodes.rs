@@ -26,6 +26,8 @@ pub const HOST_CHECKS: [&str; 1] = ["SystemVerification"];
 enum JoinError {
     #[error("{node}: can't tell whether it has joined (exit code {code}): {output}")]
     Probe { node: String, code: i64, output: String },
+    #[error("{node}: can't ask kubeadm and kubelet for their versions (exit code {code}): {output}")]
+    Versions { node: String, code: i64, output: String },
     #[error("{node}: the join configuration can't be written: {output}")]
     Configure { node: String, output: String },
     #[error("{node}: kubeadm join ended with exit code {code}:\n{output}")]
@@ -57,6 +59,10 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
         (code, _) => return Err(JoinError::Probe { node: name, code, output: found.stderr }.into()),
     };
     let versions = exec(&["/bin/sh", "-c", skew::VERSIONS], &[]).await?;
+    if versions.code != 0 {
+        let output = versions.stderr;
+        return Err(JoinError::Versions { node: name, code: versions.code, output }.into());
+    }
     skew::check(&name, &images::of_node(&cx.spec, node), &versions.stdout, cx.spec.kubernetes)?;
 
     // The machine is new: what the API still knows of an earlier one of its name would make
