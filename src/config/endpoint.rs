@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use hoist_phases::phases::konnectivity::AGENT_PORT;
 use hoist_phases::pki::San;
-use hoist_phases::spec::{ClusterSpec, Endpoint, Reach};
+use hoist_phases::spec::{ClusterSpec, Endpoint, Family, Networking, Reach};
 
 use super::problem::{Problem, Problems};
 use super::resolve::Given;
@@ -20,9 +20,12 @@ pub enum EndpointError {
         source: std::io::Error,
     },
     #[error(
-        "controlPlaneEndpoint {host:?}: has no {family} address, which pods need to reach it by Service kubernetes"
+        "controlPlaneEndpoint {host:?}: has no {family} address, which pods need to reach it by Service kubernetes; \
+         name a host that has one, or choose another --ip-family"
     )]
     Family { host: String, family: &'static str },
+    #[error("controlPlaneEndpoint {host:?}: {address} {why}; name an address that other machines reach")]
+    Address { host: String, address: IpAddr, why: String },
 }
 
 /// Puts the three into the specification and judges them together.
@@ -47,6 +50,11 @@ pub(super) fn apply(
         spec.reach = reach;
     }
     let Some(endpoint) = &spec.control_plane_endpoint else { return };
+    if let Some(listen) = spec.listen_address.filter(|listen| listen.port() == 0) {
+        let rule =
+            "beside a controlPlaneEndpoint the port must be a fixed one; leave it out for the endpoint's";
+        problems.push(Problem::new("listenAddress", listen, rule));
+    }
     if spec.listen_address.is_none() {
         let rule = "needs a listenAddress (--listen): the API port is published on loopback alone, where no \
                     other machine reaches it";
@@ -59,12 +67,13 @@ pub(super) fn apply(
     }
 }
 
-/// Finds out what a name stands for; addresses are known.
+/// Finds out what a name stands for; addresses are known. Those of families that the cluster hasn't
+/// are left out.
 ///
 /// # Errors
-/// When the name has no address that pods can use.
+/// When the name has no address that pods can use, or one that leads elsewhere.
 pub(super) async fn resolve(spec: &mut ClusterSpec) -> Result<(), EndpointError> {
-    let service = spec.networking.kubernetes_service();
+    let networking = &spec.networking;
     let Some(endpoint) = &mut spec.control_plane_endpoint else { return Ok(()) };
     if endpoint.addresses.is_empty() {
         let found = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port)).await;
@@ -75,11 +84,41 @@ pub(super) async fn resolve(spec: &mut ClusterSpec) -> Result<(), EndpointError>
         addresses.dedup();
         endpoint.addresses = addresses;
     }
+    endpoint.addresses.retain(|address| networking.has(Family::of(*address)));
+    for address in &endpoint.addresses {
+        if let Some(why) = unreachable(*address, networking) {
+            return Err(EndpointError::Address { host: endpoint.host.clone(), address: *address, why });
+        }
+    }
+    let service = networking.kubernetes_service();
     if endpoint.addresses.iter().any(|address| address.is_ipv4() == service.is_ipv4()) {
         return Ok(());
     }
     let family = if service.is_ipv4() { "IPv4" } else { "IPv6" };
     Err(EndpointError::Family { host: endpoint.host.clone(), family })
+}
+
+/// Why an address means something else, or nothing, on another machine.
+fn unreachable(address: IpAddr, networking: &Networking) -> Option<String> {
+    let link_local = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    let kind = [
+        (address.is_loopback(), "is loopback, which each machine has of its own"),
+        (address.is_unspecified(), "is no machine's"),
+        (address.is_multicast(), "is multicast"),
+        (link_local, "is of one link alone"),
+    ];
+    if let Some((_, why)) = kind.into_iter().find(|(is, _)| *is) {
+        return Some(why.to_owned());
+    }
+    let nodes = Family::of(address).node_subnet();
+    let pods = networking.pod_subnet.iter().map(|net| ("networking.podSubnet", net));
+    let services = networking.service_subnet.iter().map(|net| ("networking.serviceSubnet", net));
+    let mut ranges = pods.chain(services).chain([("the node network", nodes)]);
+    let (name, range) = ranges.find(|(_, range)| range.contains(&address))?;
+    Some(format!("is in {name} {range}, which is the cluster's own"))
 }
 
 fn parse_endpoint(given: &Given<String>) -> Result<Endpoint, Problem> {
@@ -94,9 +133,6 @@ fn parse_endpoint(given: &Given<String>) -> Result<Endpoint, Problem> {
     let parsed = San::parse(bracketed.unwrap_or(host)).map_err(|_| shape())?;
     match parsed {
         San::Ip(address) if address.is_ipv6() != bracketed.is_some() => Err(shape()),
-        San::Ip(address) if address.is_loopback() => {
-            Err(wrong("is loopback, which each machine has of its own; name an address that others reach"))
-        }
         San::Ip(address) => Ok(Endpoint { host: address.to_string(), port, addresses: vec![address] }),
         San::Dns(name) if bracketed.is_some() || name.starts_with("*.") => Err(shape()),
         San::Dns(host) => Ok(Endpoint { host, port, addresses: Vec::new() }),
@@ -144,7 +180,7 @@ mod tests {
             assert_eq!(parsed, Ok((host.to_owned(), 6443)), "{text}");
         }
         let bad = "203.0.113.7 203.0.113.7:0 203.0.113.7:x 2001:db8::7:6443 :6443 *.a.test:6443 0.0.0.0:6443 \
-                   127.0.0.1:6443 [::1]:6443 a.test:8132 [a.test]:6443 [203.0.113.7]:6443 https://a:6443";
+                   a.test:8132 [a.test]:6443 [203.0.113.7]:6443 https://a:6443";
         for text in bad.split_whitespace() {
             assert!(endpoint(text).is_err(), "{text} was accepted");
         }
@@ -164,14 +200,53 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_endpoint_needs_a_port_that_is_known() -> Check {
+        for (listen, right) in [("10.0.0.1:0", false), ("10.0.0.1", true), ("10.0.0.1:7443", true)] {
+            let mut spec = spec()?;
+            let given = |field, value: &str| Some(Given { field, value: value.to_owned() });
+            let mut problems = Problems::default();
+            let at = given("controlPlaneEndpoint", "203.0.113.7:6443");
+            apply(&mut spec, at, given("listenAddress", listen), None, &mut problems);
+            assert_eq!(problems.into_result().is_ok(), right, "{listen}");
+        }
+        Ok(())
+    }
+
     #[tokio::test]
-    async fn a_name_that_does_not_resolve_is_refused() -> Check {
+    async fn only_addresses_of_the_clusters_families_are_kept() -> Check {
+        let mut spec = spec()?;
+        let (four, six): (IpAddr, IpAddr) = ("203.0.113.7".parse()?, "2001:db8::7".parse()?);
+        let addresses = vec![four, six];
+        let both = Endpoint { host: "api.example".to_owned(), port: 6443, addresses: addresses.clone() };
+        spec.control_plane_endpoint = Some(both.clone());
+        resolve(&mut spec).await?;
+        assert_eq!(spec.control_plane_endpoint.map(|endpoint| endpoint.addresses), Some(vec![four]));
+        spec.networking.pod_subnet = "10.244.0.0/16,fd10:244::/56".parse()?;
+        spec.control_plane_endpoint = Some(both);
+        resolve(&mut spec).await?;
+        assert_eq!(spec.control_plane_endpoint.map(|endpoint| endpoint.addresses), Some(addresses));
+        Ok(())
+    }
+
+    fn spec() -> Result<ClusterSpec, Box<dyn std::error::Error>> {
         let token = hoist_phases::spec::BootstrapToken::parse("abcdef.1234567890123456")?;
-        let mut spec = crate::config::defaults(hoist_phases::spec::ClusterName::new("t")?, token);
+        Ok(crate::config::defaults(hoist_phases::spec::ClusterName::new("t")?, token))
+    }
+
+    #[tokio::test]
+    async fn what_leads_nowhere_is_refused() -> Check {
+        let mut spec = spec()?;
         for (text, wanted) in [
             ("203.0.113.7:6443", Ok(vec!["203.0.113.7".parse()?])),
             ("nobody.invalid:6443", Err("can't be resolved")),
             ("[2001:db8::7]:6443", Err("has no IPv4 address")),
+            ("127.0.0.1:6443", Err("loopback")),
+            ("224.0.0.1:6443", Err("multicast")),
+            ("169.254.1.1:6443", Err("one link")),
+            ("10.244.1.1:6443", Err("networking.podSubnet 10.244.0.0/16")),
+            ("10.96.0.1:6443", Err("networking.serviceSubnet 10.96.0.0/12")),
+            ("192.168.66.2:6443", Err("the node network 192.168.66.0/24")),
         ] {
             spec.control_plane_endpoint = endpoint(text).ok();
             let result = resolve(&mut spec).await.map_err(|error| error.to_string());

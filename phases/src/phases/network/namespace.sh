@@ -4,6 +4,7 @@
 #
 # BRIDGE_IPV4, NODES_IPV4  address of the bridge and network of the nodes; absent without IPv4
 # BRIDGE_IPV6, NODES_IPV6  the same of IPv6
+# REDIRECTS                ADDRESS,PORT,PORT-HERE of an endpoint, of the families above; may be empty
 set -eu
 
 mtu=$(cat /sys/class/net/eth0/mtu)
@@ -34,15 +35,16 @@ if [ -n "${BRIDGE_IPV6:-}" ]; then
 fi
 
 # An endpoint that machines elsewhere know the control plane by is served right here for nodes. A
-# chain of its own, so that an address of before is forgotten.
-for tables in iptables $(case $REDIRECTS in *:*) echo ip6tables ;; esac); do
-    "$tables" -w -t nat -N ENDPOINT 2>/dev/null || "$tables" -w -t nat -F ENDPOINT
-    "$tables" -w -t nat -C PREROUTING -i br0 -j ENDPOINT 2>/dev/null ||
-        "$tables" -w -t nat -A PREROUTING -i br0 -j ENDPOINT
+# chain of its own, so that an address of before is forgotten, in both families.
+for tables in iptables ip6tables; do
+    "$tables" -w -t nat -F ENDPOINT 2>/dev/null || true
 done
 for redirect in $REDIRECTS; do
     address=${redirect%%,*} ports=${redirect#*,}
     case $address in *:*) tables=ip6tables ;; *) tables=iptables ;; esac
+    "$tables" -w -t nat -N ENDPOINT 2>/dev/null || true
+    "$tables" -w -t nat -C PREROUTING -i br0 -j ENDPOINT 2>/dev/null ||
+        "$tables" -w -t nat -A PREROUTING -i br0 -j ENDPOINT
     "$tables" -w -t nat -A ENDPOINT -d "$address" -p tcp --dport "${ports%,*}" -j REDIRECT --to-ports "${ports#*,}"
 done
 
