@@ -22,6 +22,9 @@ const QUOTA_WARNING: u64 = 80;
 /// Kind of nodes that joined without hoist.
 const EXTERNAL: &str = "external";
 
+/// State of a container that should be there.
+const MISSING: &str = "missing";
+
 /// A cluster in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -158,7 +161,7 @@ pub async fn status(
     let any_running = containers.iter().any(|container| container.status == Run::Running);
     if let Some(api) = api.filter(|_| any_running) {
         match api.list("v1", "Node", None).await {
-            Ok(found) => merge(&mut nodes, &found, &mut problems),
+            Ok(found) => merge(&mut nodes, &found, spec, &mut problems),
             Err(error) => problems.push(format!("the API doesn't answer: {}", causes(&error))),
         }
         if let Some(spec) = spec {
@@ -221,7 +224,7 @@ fn describe(
     let started = container.map(|c| c.started_at.clone()).filter(|started| !started.is_empty());
     ComponentStatus {
         name: component.name().to_owned(),
-        state: container.map_or_else(|| "missing".to_owned(), |c| state(&c.status)),
+        state: container.map_or_else(|| MISSING.to_owned(), |c| state(&c.status)),
         restarts: container.map_or(0, |c| c.restarts),
         started,
         endpoint: endpoint.map(|port| port.host.to_string()),
@@ -263,7 +266,13 @@ async fn machines_of(
 }
 
 /// Adds what the API knows of the nodes.
-fn merge(nodes: &mut Vec<NodeStatus>, found: &[Value], problems: &mut Vec<String>) {
+fn merge(
+    nodes: &mut Vec<NodeStatus>,
+    found: &[Value],
+    spec: Option<&ClusterSpec>,
+    problems: &mut Vec<String>,
+) {
+    let of_hoist = |name: &str| spec.and_then(|spec| spec.nodes.iter().find(|node| node.name() == name));
     for node in found {
         let text = |pointer: &str| node.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let name = text("/metadata/name").unwrap_or_default();
@@ -272,9 +281,12 @@ fn merge(nodes: &mut Vec<NodeStatus>, found: &[Value], problems: &mut Vec<String
         let internal = addresses.into_iter().flatten().filter(|a| a["type"] == "InternalIP");
         let internal = internal.filter_map(|a| a["address"].as_str()).map(str::to_owned);
         let known = nodes.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            let lost = of_hoist(&name);
+            problems.extend(lost.map(|_| format!("container of {name} is missing")));
             nodes.push(NodeStatus {
                 name: name.clone(),
-                kind: Some(EXTERNAL.to_owned()),
+                container: lost.map(|_| MISSING.to_owned()),
+                kind: Some(lost.map_or_else(|| EXTERNAL.to_owned(), |node| node.kind.to_string())),
                 ..NodeStatus::default()
             });
             nodes.len() - 1

@@ -7,7 +7,8 @@ use hoist_phases::ports::{
     Applied, Eviction, ExecOutput, KubeApi, KubeError, Network, PublishedPort, Status as Run,
 };
 use hoist_phases::spec::{
-    BootstrapToken, ClusterName, ClusterSpec, Component, KubernetesVersion, PlacementPolicy, Reach,
+    BootstrapToken, ClusterName, ClusterSpec, Component, KubernetesVersion, NodeKind, NodeSpec,
+    PlacementPolicy, Reach,
 };
 use serde_json::{Value, json};
 
@@ -122,6 +123,18 @@ async fn a_healthy_cluster_runs() {
             "addresses": ["192.168.66.101"], "joined": "2026-01-01T00:00:09Z",
         }])
     );
+}
+
+#[tokio::test]
+async fn only_what_hoist_does_not_run_is_external() {
+    let (engine, mut api) = healthy().await;
+    api.nodes.extend([node("node02", "True"), node("elsewhere", "True")]);
+    let mut spec = spec();
+    spec.nodes = [1, 2].map(|number| NodeSpec::new(number, NodeKind::Container).unwrap()).to_vec();
+    let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
+    assert_eq!(status.problems, ["container of node02 is missing"]);
+    let kinds: Vec<_> = status.nodes.iter().skip(1).map(|n| (n.name.as_str(), n.kind.as_deref())).collect();
+    assert_eq!(kinds, [("node02", Some("container")), ("elsewhere", Some("external"))]);
 }
 
 #[tokio::test]
