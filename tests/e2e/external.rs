@@ -109,6 +109,8 @@ fn a_machine_of_another_network_joins_through_the_endpoint() {
     let join = format!("{} --ignore-preflight-errors=SystemVerification 2>&1", join.trim());
     let joined = exec(&elsewhere.machine, &["/bin/sh", "-c", &join]);
     assert_eq!(joined.code, 0, "{}", joined.stdout);
+    // A join is over once the kubelet has its certificate, a moment before it makes its Node.
+    hoist.kubectl(&["wait", "--for=create", "node/elsewhere", "--timeout=120s"]);
     hoist.kubectl(&["wait", "--for=condition=Ready", "node/elsewhere", "--timeout=120s"]);
 
     let nodes: Value = serde_json::from_str(&hoist.ok(&["node", "list", "-o", "json"])).expect("JSON");
