@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod config;
+mod digest;
 pub mod env;
 pub mod error;
 pub mod exit;

@@ -176,7 +176,7 @@ impl Run<'_> {
             reference: &reference,
             subject: spec.name,
             arguments: self.arguments(spec),
-            labels: self.labels(spec),
+            labels: self.labels(spec)?,
         };
         let replaced = engine::inspect(self.docker, &reference).await?.and_then(|image| image.id);
         let stages = engine::build(self.docker, &path, request, self.reporter).await?;
@@ -222,12 +222,12 @@ impl Run<'_> {
         arguments
     }
 
-    fn labels(&self, spec: &ImageSpec) -> HashMap<String, String> {
-        HashMap::from([
+    fn labels(&self, spec: &ImageSpec) -> Result<HashMap<String, String>, ImageError> {
+        Ok(HashMap::from([
             (LABEL_VERSION.to_owned(), self.version.to_owned()),
-            (LABEL_RECIPE.to_owned(), recipe::digest(spec.role, self.version, self.release)),
+            (LABEL_RECIPE.to_owned(), recipe::digest(spec.role, self.version, self.release)?),
             (LABEL_COMPONENT.to_owned(), self.release.component_version(spec.component, self.version)),
-        ])
+        ]))
     }
 }
 

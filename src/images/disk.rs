@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use bollard::Docker;
@@ -18,6 +18,7 @@ use super::recipe::file;
 use super::table::{REPOSITORY, Role};
 use super::work::WorkDir;
 use super::{ImageStatus, LABEL_COMPONENT, LABEL_RECIPE, Origin};
+use crate::digest;
 
 /// Last part of the repository.
 const NAME: &str = "vm-image";
@@ -27,9 +28,6 @@ const LABEL_DISK: &str = "dev.hoist.disk";
 
 /// Digits of the digest in an image's name: no two disks of one machine share them.
 const DIGITS: usize = 12;
-
-/// Bytes read at a time.
-const CHUNK: usize = 1 << 20;
 
 /// A disk of the user's, known by its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +52,7 @@ impl Disk {
     /// When it can't be read.
     pub fn of_file(path: &Path) -> Result<Self, ImageError> {
         let mut file = File::open(path).map_err(ImageError::file("open disk image", path))?;
-        let sha256 = digest(&mut file).map_err(ImageError::file("read disk image", path))?;
+        let sha256 = digest::of(&mut file).map_err(ImageError::file("read disk image", path))?;
         Ok(Self { source: DiskSource::File(path.to_owned()), sha256 })
     }
 
@@ -74,22 +72,6 @@ impl Disk {
     }
 }
 
-/// By ring, whose machine code hashes gigabytes in seconds in builds for development too.
-fn digest(from: &mut impl Read) -> io::Result<String> {
-    let mut hasher = ring::digest::Context::new(&ring::digest::SHA256);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match from.read(&mut chunk)? {
-            0 => return Ok(hex(hasher.finish().as_ref())),
-            read => hasher.update(&chunk[..read]),
-        }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Hash of what is laid below and around the disk, so that a new hoist makes the image anew.
 fn recipe() -> String {
     let mut hasher = Sha256::new();
@@ -97,7 +79,7 @@ fn recipe() -> String {
     {
         hasher.update(file.content);
     }
-    hex(&hasher.finalize())
+    digest::hex(&hasher.finalize())
 }
 
 const DOCKERFILE: super::RecipeFile = file!("vm-image" / "Dockerfile");
@@ -320,6 +302,5 @@ mod tests {
             Disk { source: DiskSource::Url("https://a.example/b.qcow2".into()), sha256: "ab".repeat(32) };
         assert_eq!(disk.reference(), "localhost/hoist/vm-image:abababababab");
         assert_eq!(disk.name(), "b.qcow2");
-        assert_eq!(digest(&mut &b"abc"[..]).ok().as_deref().map(|text| &text[..8]), Some("ba7816bf"));
     }
 }

@@ -64,7 +64,6 @@ pub(crate) struct Programs {
     /// Of what belongs to a Kubernetes version.
     directory: PathBuf,
     registry: PathBuf,
-    own: PathBuf,
 }
 
 impl Programs {
@@ -72,7 +71,7 @@ impl Programs {
         match program {
             Program::Tool { module: GoModule::Registry, .. } => self.registry.join(program.file_name()),
             Program::Tool { .. } | Program::Source { .. } => self.directory.join(program.file_name()),
-            Program::Own { .. } => self.own.clone(),
+            Program::Own { .. } => PathBuf::from(crate::digest::PROGRAM),
         }
     }
 }
@@ -88,8 +87,7 @@ pub(crate) async fn build(
     let directory = kept_directory(work, &request, &flags, &family, &GoModule::VERSIONED)?;
     let family = format!("registry-{}-", request.arch);
     let registry = kept_directory(work, &request, PLAIN_FLAGS, &family, &[GoModule::Registry])?;
-    let own = std::env::current_exe().map_err(ImageError::file("find", "hoist itself"))?;
-    let programs = Programs { directory, registry, own };
+    let programs = Programs { directory, registry };
 
     let mut tools: BTreeMap<GoModule, BTreeMap<&str, (&str, &Program)>> = BTreeMap::new();
     let mut sources = Vec::new();

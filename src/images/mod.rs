@@ -165,7 +165,7 @@ async fn status(docker: &Docker, spec: &'static ImageSpec, version: &str) -> Res
     });
     let wanted = || recipe::digest(spec.role, version, Release::of(version));
     let recipe_current = match labels.get(LABEL_RECIPE) {
-        Some(recipe) => *recipe == wanted(),
+        Some(recipe) => *recipe == wanted()?,
         None => image.is_some(),
     };
     Ok(ImageStatus {

@@ -1,12 +1,13 @@
 //! Recipes: the embedded files of every image, and the hash that tells whether an image was built from them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
+use super::error::ImageError;
 use super::release::Release;
 use super::table::{Parent, Program, Role};
+use crate::digest as content;
 
 /// Label with the Kubernetes version an image belongs to.
 pub const LABEL_VERSION: &str = "dev.hoist.kubernetes-version";
@@ -44,7 +45,10 @@ const FORMAT: &str = "1";
 
 /// Hash of everything that decides what an image contains: the files, the pinned sources of its programs, the
 /// flags they are built with, and the same of what it is built on and what it carries.
-pub(crate) fn digest(role: Role, version: &str, release: &Release) -> String {
+///
+/// # Errors
+/// When this very program is part of the image and can't be read.
+pub(crate) fn digest(role: Role, version: &str, release: &Release) -> Result<String, ImageError> {
     let spec = role.spec();
     let mut hasher = Hasher::new();
     hasher.add(FORMAT).add(spec.name).add(version);
@@ -63,7 +67,8 @@ pub(crate) fn digest(role: Role, version: &str, release: &Release) -> String {
                 hasher.add(file.content);
             }
             Program::Own { .. } => {
-                hasher.add(&own_identity());
+                let program = content::of_program();
+                hasher.add(&program.map_err(ImageError::file("read", content::PROGRAM))?);
             }
         }
     }
@@ -81,20 +86,14 @@ pub(crate) fn digest(role: Role, version: &str, release: &Release) -> String {
         }
         Parent::Images(parents) => {
             for parent in parents {
-                hasher.add(&digest(*parent, version, release));
+                hasher.add(&digest(*parent, version, release)?);
             }
         }
     }
     for preload in spec.preloads {
-        hasher.add(&digest(*preload, version, release));
+        hasher.add(&digest(*preload, version, release)?);
     }
-    hasher.finish()
-}
-
-/// What tells this program from the one that was built before it, without reading all of it.
-fn own_identity() -> String {
-    let of = |path: PathBuf| path.metadata().and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
-    format!("{:?}", std::env::current_exe().and_then(of).ok())
+    Ok(hasher.finish())
 }
 
 /// SHA-256 over fields with their lengths, so that no two lists of fields give the same bytes.
@@ -112,7 +111,7 @@ impl Hasher {
     }
 
     fn finish(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        content::hex(&self.0.finalize())
     }
 }
 
@@ -123,28 +122,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_stable_and_its_own_for_each_image_and_version() {
+    fn the_hash_is_stable_and_its_own_for_each_image_and_version() -> Result<(), ImageError> {
         let release = &RELEASES[0];
         let mut seen = BTreeSet::new();
         for spec in IMAGES {
             for version in ["v1.36.3", "v1.36.4"] {
-                let hash = digest(spec.role, version, release);
-                assert_eq!(hash, digest(spec.role, version, release));
+                let hash = digest(spec.role, version, release)?;
+                assert_eq!(hash, digest(spec.role, version, release)?);
                 assert_eq!(hash.len(), 64);
                 assert!(seen.insert(hash), "{} {version}", spec.name);
             }
         }
+        Ok(())
     }
 
     #[test]
-    fn a_changed_lock_file_changes_what_is_built_from_it_and_what_is_built_on_that() {
+    fn a_changed_lock_file_changes_what_is_built_from_it_and_what_is_built_on_that() -> Result<(), ImageError>
+    {
         let release = RELEASES[0];
         let changed = Release { go_sum: "changed", ..release };
-        let differs = |role| digest(role, "v1.36.3", &release) != digest(role, "v1.36.3", &changed);
-        assert!(differs(Role::Etcd));
-        assert!(differs(Role::Node));
-        assert!(!differs(Role::Network));
-        assert!(!differs(Role::Pause));
+        let differs = |role| {
+            Ok::<_, ImageError>(digest(role, "v1.36.3", &release)? != digest(role, "v1.36.3", &changed)?)
+        };
+        assert!(differs(Role::Etcd)?);
+        assert!(differs(Role::Node)?);
+        assert!(!differs(Role::Network)?);
+        assert!(!differs(Role::Pause)?);
+        Ok(())
     }
 
     #[test]
