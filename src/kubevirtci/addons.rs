@@ -2,6 +2,8 @@
 //! out as its `cluster-provision/gocli/opts`: `<addon>/manifests/*.yaml`. They are applied by the
 //! kubectl of node01, in order, and waited for as gocli waits.
 
+mod manifest;
+
 use std::path::{Path, PathBuf};
 
 use super::args::RunArgs;
@@ -15,9 +17,6 @@ use crate::report;
 const DEFAULT_DIRECTORY: &str = "/usr/share/hoist/kubevirtci/opts";
 
 const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
-
-/// A resource can't be made before the server knows its kind.
-const CRDS_ARE_THERE: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf wait crd --all --for=condition=Established --timeout=120s";
 
 /// One addon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,12 +69,16 @@ fn wanted(args: &RunArgs) -> Vec<Addon> {
     if on.enable_istio {
         let operator =
             if on.enable_cnao { "istio-operator-with-cnao.cr.yaml" } else { "istio-operator.cr.yaml" };
-        // Its custom resource is read by istioctl, not by the cluster.
+        // Its custom resource is read by istioctl, not by the cluster. istioctl waits for the
+        // DaemonSet, whose pods only start once they are privileged.
         let then = format!(
-            "istioctl=$(ls -d /opt/istio-*/bin/istioctl)\n\
+            "patch='[{{\"op\":\"add\",\"path\":\"/spec/template/spec/containers/0/securityContext/privileged\",\"value\":true}}]'\n\
+             patched() {{ {KUBECTL} patch daemonset istio-cni-node -n kube-system --type=json -p=\"$patch\"; }}\n\
+             {{ {}; }} >/dev/null 2>&1 &\n\
+             istioctl=$(ls -d /opt/istio-*/bin/istioctl)\n\
              $istioctl --kubeconfig /etc/kubernetes/admin.conf install -y -f /opt/{operator}\n\
-             {KUBECTL} patch daemonset istio-cni-node -n kube-system --type=json \
-             -p='[{{\"op\":\"add\",\"path\":\"/spec/template/spec/containers/0/securityContext/privileged\",\"value\":true}}]'"
+             wait $!",
+            provision::wait_for("patched", 180)
         );
         addons.push(addon("--enable-istio", &["istio/manifests/ns.yaml"], then));
     }
@@ -164,21 +167,11 @@ pub(super) async fn deploy(cluster: &Cluster, args: &RunArgs) -> Result<(), BoxE
         }
         for path in files(&directory, &addon)? {
             let text = std::fs::read_to_string(&path)?;
-            let Some(text) = adapted(args, &path, &text) else { continue };
-            apply(cluster, &path, &text).await?;
+            let Some(text) = manifest::adapted(args, &path, &text) else { continue };
+            manifest::apply(cluster, &path, &text).await?;
         }
         guest::script(cluster, 1, addon.flag, &addon.then).await?;
     }
-    Ok(())
-}
-
-async fn apply(cluster: &Cluster, path: &Path, text: &str) -> Result<(), BoxError> {
-    let step = format!("apply {}", path.display());
-    if !text.contains("kind: CustomResourceDefinition") {
-        guest::script(cluster, 1, &step, CRDS_ARE_THERE).await?;
-    }
-    let command = [SSH, "sudo", KUBECTL, "apply", "--server-side", "--force-conflicts", "-f", "-"];
-    guest::feed(cluster, 1, &step, &command, text.as_bytes()).await?;
     Ok(())
 }
 
@@ -193,57 +186,16 @@ async fn copy_istio(cluster: &Cluster, directory: &Path) -> Result<(), BoxError>
     Ok(())
 }
 
-/// A manifest as the flags want it; nothing when it is left out.
-fn adapted(args: &RunArgs, path: &Path, text: &str) -> Option<String> {
-    let on = &args.switches;
-    let name = path.file_name()?.to_str()?;
-    let without = |text: &str, key: &str| -> String {
-        let lines = text.lines().filter(|line| !line.trim_start().starts_with(key));
-        lines.map(|line| format!("{line}\n")).collect()
-    };
-    match name {
-        "network-addons-config-example.cr.yaml" => {
-            if on.skip_cnao_cr {
-                return None;
-            }
-            let mut text = text.to_owned();
-            if on.deploy_multus {
-                text = without(&text, "multus:");
-            }
-            if !on.deploy_dnc {
-                text = without(&text, "multusDynamicNetworks:");
-            }
-            Some(text)
-        }
-        "cdi-operator.yaml" if !args.cdi_version.is_empty() => Some(with_version(text, &args.cdi_version)),
-        _ => Some(text.to_owned()),
-    }
-}
-
-/// Replaces the version at the end of a line, such as an image's tag.
-fn with_version(text: &str, version: &str) -> String {
-    let is_version = |word: &str| {
-        let mut parts = word.strip_prefix('v').unwrap_or_default().splitn(3, '.');
-        let number = |part: Option<&str>| part.is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()));
-        number(parts.next()) && number(parts.next()) && number(parts.next())
-    };
-    let line = |line: &str| {
-        let start = line.rfind([' ', ':', '"']).map_or(0, |at| at + 1);
-        match line.get(start..) {
-            Some(word) if is_version(word) => format!("{}{version}\n", line.get(..start).unwrap_or_default()),
-            _ => format!("{line}\n"),
-        }
-    };
-    text.lines().map(line).collect()
-}
-
 /// Runs the steps that make the cluster's own addons.
 pub(super) async fn own(cluster: &Cluster, args: &RunArgs, address: &str) -> Result<(), BoxError> {
     provision::run(cluster, 1, &provision::addons(args, address)).await
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
 mod tests {
+    use std::process::Command;
+
     use super::super::refuse::testing::args;
     use super::*;
 
@@ -275,6 +227,10 @@ mod tests {
                 "--deploy-network-resources-injector"
             ]
         );
+        for addon in &wanted {
+            let checked = Command::new("bash").args(["-nc", &addon.then]).status().unwrap();
+            assert!(checked.success(), "{}", addon.then);
+        }
         assert!(wanted[4].then.contains("/opt/istio-operator-with-cnao.cr.yaml"));
         assert!(wanted[5].sources.last().is_some_and(|last| last.ends_with("/grafana")));
     }
@@ -286,23 +242,5 @@ mod tests {
         assert!(refused[1].starts_with("--deploy-cdi: no manifests in "), "{refused:?}");
         assert!(refused[1].contains("HOIST_KUBEVIRTCI_MANIFESTS"), "{refused:?}");
         assert!(missing(&args(&[])).is_empty());
-    }
-
-    #[test]
-    fn manifests_follow_the_flags() {
-        let cr = Path::new("network-addons-config-example.cr.yaml");
-        let text = "spec:\n  multus: {}\n  multusDynamicNetworks: {}\n  linuxBridge: {}\n";
-        let adapted = |flags: &[&str]| adapted(&args(flags), cr, text);
-        assert_eq!(adapted(&["--skip-cnao-cr"]), None);
-        assert_eq!(adapted(&["--deploy-multus"]).as_deref(), Some("spec:\n  linuxBridge: {}\n"));
-        assert_eq!(adapted(&["--deploy-dnc"]).as_deref(), Some(text));
-    }
-
-    #[test]
-    fn only_versions_at_the_end_of_a_line_are_replaced() {
-        let text = "image: quay.io/a/cdi-operator:v1.63.1\nvalue: v1.63.1-rc.0\napiVersion: v1\nname: v1beta1.x.y v2\n";
-        let wanted =
-            "image: quay.io/a/cdi-operator:v1.70.0\nvalue: v1.70.0\napiVersion: v1\nname: v1beta1.x.y v2\n";
-        assert_eq!(with_version(text, "v1.70.0"), wanted);
     }
 }

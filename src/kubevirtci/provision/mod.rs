@@ -135,8 +135,9 @@ fn failed_optional(stderr: &str) -> Vec<(&str, &str)> {
     sections.collect()
 }
 
-/// The shell's `until CONDITION`, with a limit in seconds.
-fn wait_for(condition: &str, seconds: u32) -> String {
+/// The shell's `until CONDITION`, with a limit in seconds, to which what the condition itself takes
+/// is added: minutes in all in an emulated machine.
+pub(super) fn wait_for(condition: &str, seconds: u32) -> String {
     let tries = seconds * 5;
     format!(
         "tries={tries}; until {condition}; do tries=$((tries - 1)); [ $tries -gt 0 ] || exit 1; sleep 0.2; done"
@@ -152,6 +153,19 @@ mod tests {
     fn names(steps: &[Step]) -> Vec<&'static str> {
         steps.iter().map(|step| step.name).collect()
     }
+
+    /// Every flag that a step of any machine comes from.
+    const FLAGS: [&str; 9] = [
+        "--docker-proxy=http://proxy:3128",
+        "--enable-realtime-scheduler",
+        "--enable-secondary-nic-bridges",
+        "--enable-ksm",
+        "--enable-swap",
+        "--swap-size=2",
+        "--swap-behavior=LimitedSwap",
+        "--swapiness=60",
+        "--vsock-child-ns-mode=local",
+    ];
 
     #[test]
     fn a_plain_node_gets_what_every_node_gets() {
@@ -173,17 +187,7 @@ mod tests {
 
     #[test]
     fn each_flag_adds_its_step() {
-        let all = args(&[
-            "--docker-proxy=http://proxy:3128",
-            "--enable-realtime-scheduler",
-            "--enable-secondary-nic-bridges",
-            "--enable-ksm",
-            "--enable-swap",
-            "--swap-size=2",
-            "--swap-behavior=LimitedSwap",
-            "--swapiness=60",
-            "--vsock-child-ns-mode=local",
-        ]);
+        let all = args(&FLAGS);
         assert_eq!(before_join(&all, 2).len(), before_join(&args(&[]), 2).len() + 3);
         assert_eq!(
             names(&after_join(&all)),
@@ -222,23 +226,20 @@ mod tests {
     /// A script that bash can't read would only be found out by the one flag that needs it.
     #[test]
     fn every_script_is_well_formed() {
-        let all = args(&[
-            "--docker-proxy=http://p",
-            "--enable-realtime-scheduler",
-            "--enable-secondary-nic-bridges",
-            "--enable-ksm",
-            "--enable-swap",
-            "--swap-size=2",
-            "--swap-behavior=LimitedSwap",
-            "--swapiness=60",
-            "--vsock-child-ns-mode=local",
+        let of_init = [
             "--single-stack",
             "--flannel",
-        ]);
+            "--enable-audit",
+            "--enable-psa",
+            "--no-etcd-fsync",
+            "--run-etcd-on-memory",
+        ];
+        let all = args(&[&FLAGS[..], &of_init[..]].concat());
         let mut steps = before_join(&all, 1);
         steps.extend(before_join(&all, 2));
         steps.extend(after_join(&all));
         steps.extend(init_node01(&all));
+        steps.extend(addons(&all, "fd00::1"));
         steps.extend(nodes_are_known(2));
         steps.push(Step::new("all of them", joined(&steps)));
         for step in steps {
