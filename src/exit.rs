@@ -10,8 +10,8 @@ use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
 use crate::cli::{
-    ApplyCommandError, ChecksFailed, Interrupted, LogsError, MachineError, NodeCommandError, NotReady,
-    NotWell, SessionError, UnknownImage, UpError,
+    ApplyCommandError, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError, NodeCommandError,
+    NotReady, NotWell, SessionError, UnknownImage, UpError,
 };
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
@@ -67,6 +67,7 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     if error.is::<ConfigError>()
         || error.is::<Invalid>()
         || error.is::<UnknownImage>()
+        || error.is::<FileIsThere>()
         || error.is::<VersionError>()
     {
         return Some(USAGE);

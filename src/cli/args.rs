@@ -58,6 +58,9 @@ pub enum Command {
     Wait(WaitArgs),
     /// Print the kubeconfig, write it to a file, or merge it into the user's
     Kubeconfig(KubeconfigArgs),
+    /// Write, check and explain configuration files; starts nothing
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Work with the phases of a bootstrap
     #[command(subcommand)]
     Phase(PhaseCommand),
@@ -113,7 +116,18 @@ pub struct OutputArgs {
 }
 
 /// How the progress of `up` is shown on stderr.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Progress {
     /// Live lines on a terminal, plain lines elsewhere
@@ -256,6 +270,27 @@ pub struct KubeconfigArgs {
     /// With --merge: make it the current context
     #[arg(long, requires = "merge")]
     pub switch: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Write a configuration file that says what holds by itself, with every field explained
+    Init {
+        /// Where to [default: stdout]
+        file: Option<PathBuf>,
+    },
+    /// Judge a configuration as `up` would; exit code 2 and everything that is wrong when it isn't right
+    Validate(Box<UpArgs>),
+    /// Print the settings that `up` would take, each with its origin: a flag, a place in the file, the
+    /// cluster that is there, or the default
+    View {
+        #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
+        up: Box<UpArgs>,
+    },
+    /// Print the JSON Schema of the configuration file
+    Schema,
 }
 
 #[derive(Debug, Subcommand)]

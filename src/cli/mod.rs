@@ -4,6 +4,7 @@
 mod apply;
 pub mod args;
 mod cleanup;
+mod config;
 mod docs;
 mod doctor;
 mod down;
@@ -33,6 +34,7 @@ use crate::{exit, report};
 use args::{Cli, Command, Global, PhaseCommand};
 
 pub use apply::ApplyCommandError;
+pub use config::FileIsThere;
 pub use docs::pages as reference_pages;
 pub use doctor::ChecksFailed;
 use images::ImagesCommand;
@@ -87,6 +89,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Apply(args) => apply::run(&global, &args).await,
         Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
+        Command::Config(command) => config::run(&global, command).await,
         Command::Phase(PhaseCommand::List(output)) => phase::list(output.output),
         Command::Logs(args) => logs::run(&global, args).await,
         Command::Images(command) => match command {

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::file::{ApiServerFile, AuditFile};
 use super::problem::{Problem, Problems};
-use super::resolve::{Given, converted};
+use super::resolve::converted;
 use super::units;
 
 /// Puts what the file says into the specification; what it doesn't say stays.
 pub(super) fn apply(spec: &mut ApiServerSpec, file: ApiServerFile, problems: &mut Problems) {
     let ApiServerFile { admission_plugins, admission_config, audit } = file;
-    if !admission_plugins.is_empty() {
-        spec.admission_plugins = admission_plugins;
+    if let Some(plugins) = admission_plugins {
+        spec.admission_plugins = plugins;
     }
     if let Some(text) = admission_config {
         problems.keep(is_kind("apiServer.admissionConfig", &text, "AdmissionConfiguration"));
@@ -21,12 +21,12 @@ pub(super) fn apply(spec: &mut ApiServerSpec, file: ApiServerFile, problems: &mu
     if let Some(AuditFile { policy, log_max_size, log_max_backups }) = audit {
         problems.keep(is_kind("apiServer.audit.policy", &policy, "Policy"));
         let mut audit = AuditSpec::new(policy);
-        if let Some(value) = log_max_size {
-            let given = Given { field: "apiServer.audit.logMaxSize", value };
-            let mib = problems.keep(converted(&given, units::bytes)).map(|bytes| bytes >> 20);
+        if let Some(text) = log_max_size {
+            let field = "apiServer.audit.logMaxSize";
+            let mib = problems.keep(converted(field, &text, units::bytes)).map(|bytes| bytes >> 20);
             match mib.map(u32::try_from) {
                 Some(Ok(mib)) if mib > 0 => audit.log_max_size_mib = mib,
-                Some(_) => problems.push(Problem::new(given.field, given.value, "must be 1Mi or more")),
+                Some(_) => problems.push(Problem::new(field, text, "must be 1Mi or more")),
                 None => {}
             }
         }

@@ -1,9 +1,9 @@
 //! A certificate authority that the user brings. Whether it is one is judged by the certs phase.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::document::Document;
 use super::file::CaFile;
-use crate::cli::args::UpArgs;
 
 /// Certificate and key in PEM, as they were read.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,40 +21,41 @@ impl std::fmt::Debug for UsersCa {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
-    #[error("{given} without {missing}: a CA signs with its key; give both")]
+    #[error("{given}: without {missing}: a CA signs with its key; give both")]
     Half { given: &'static str, missing: &'static str },
-    #[error("CA file {path:?}: can't be read")]
+    #[error("{field} {path:?}: can't be read")]
     Read {
+        field: &'static str,
         path: PathBuf,
         #[source]
         source: crate::files::FileError,
     },
-    #[error("CA file {0:?}: there is no such file")]
-    Absent(PathBuf),
+    #[error("{field} {path:?}: there is no such file")]
+    Absent { field: &'static str, path: PathBuf },
 }
 
-/// Reads what flags or file name; a flag wins. Paths of the file start at `beside`.
+/// Reads what flags or file name.
 ///
 /// # Errors
 /// When one of the two is missing, or can't be read.
-pub(super) fn read(args: &UpArgs, file: Option<&CaFile>, beside: &Path) -> Result<Option<UsersCa>, CaError> {
-    let pick = |flag: &Option<PathBuf>, field: Option<&PathBuf>| {
-        flag.clone().or_else(|| field.map(|path| beside.join(path)))
-    };
-    let cert = pick(&args.ca_cert, file.and_then(|file| file.cert.as_ref()));
-    let key = pick(&args.ca_key, file.and_then(|file| file.key.as_ref()));
+pub(super) fn read(document: &Document) -> Result<Option<UsersCa>, CaError> {
+    let CaFile { cert, key } = &document.file.ca;
+    let at = |field, path: &PathBuf| document.base(field).join(path);
     match (cert, key) {
         (None, None) => Ok(None),
-        (Some(_), None) => Err(CaError::Half { given: "--ca-cert", missing: "--ca-key" }),
-        (None, Some(_)) => Err(CaError::Half { given: "--ca-key", missing: "--ca-cert" }),
-        (Some(cert), Some(key)) => Ok(Some(UsersCa { cert: content(cert)?, key: content(key)? })),
+        (Some(_), None) => Err(CaError::Half { given: "ca.cert", missing: "ca.key (--ca-key)" }),
+        (None, Some(_)) => Err(CaError::Half { given: "ca.key", missing: "ca.cert (--ca-cert)" }),
+        (Some(cert), Some(key)) => Ok(Some(UsersCa {
+            cert: content("ca.cert", at("ca.cert", cert))?,
+            key: content("ca.key", at("ca.key", key))?,
+        })),
     }
 }
 
-fn content(path: PathBuf) -> Result<Vec<u8>, CaError> {
+fn content(field: &'static str, path: PathBuf) -> Result<Vec<u8>, CaError> {
     match crate::files::read(&path) {
         Ok(Some(content)) => Ok(content),
-        Ok(None) => Err(CaError::Absent(path)),
-        Err(source) => Err(CaError::Read { path, source }),
+        Ok(None) => Err(CaError::Absent { field, path }),
+        Err(source) => Err(CaError::Read { field, path, source }),
     }
 }

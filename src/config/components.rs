@@ -9,7 +9,7 @@ use hoist_phases::spec::{ClusterSpec, Component, ComponentSpec};
 
 use super::file::ComponentFile;
 use super::problem::{Problem, Problems};
-use super::resolve::{Given, converted};
+use super::resolve::converted;
 use super::units;
 
 /// Least memory a component starts in; with less the engine refuses or the kernel kills at once.
@@ -26,30 +26,24 @@ pub(super) fn apply(
     for (name, ComponentFile { extra_args, memory, cpus }) in files {
         let Some(component) = Component::ALL.into_iter().find(|component| component.name() == name) else {
             let names = Component::ALL.map(Component::name).join(", ");
-            problems.push(Problem::new(
-                "components",
-                format_args!("{name:?}"),
-                format_args!("must be one of {names}"),
-            ));
+            problems.push(Problem::of(&format!("components.{name}"), format_args!("must be one of {names}")));
             continue;
         };
         let mut spec = ComponentSpec::default_for(component);
-        if let Some(value) = memory {
-            let given = Given { field: "components.*.memory", value };
-            if let Some(bytes) = problems.keep(converted(&given, units::bytes)) {
-                spec.memory_bytes = bytes;
-            }
-            if spec.memory_bytes < MIN_MEMORY {
-                problems.push(Problem::new(
-                    "components.*.memory",
-                    format_args!("of {name}"),
-                    "must be 16Mi or more",
-                ));
+        if let Some(text) = memory {
+            let field = format!("components.{name}.memory");
+            let bytes = problems.keep(converted(&field, &text, units::bytes));
+            match bytes {
+                Some(bytes) if bytes < MIN_MEMORY => {
+                    problems.push(Problem::new(&field, text, "must be 16Mi or more"));
+                }
+                Some(bytes) => spec.memory_bytes = bytes,
+                None => {}
             }
         }
-        if let Some(value) = cpus {
-            let given = Given { field: "components.*.cpus", value };
-            if let Some(millis) = problems.keep(converted(&given, units::cpu_millis)) {
+        if let Some(text) = cpus {
+            let field = format!("components.{name}.cpus");
+            if let Some(millis) = problems.keep(converted(&field, &text, units::cpu_millis)) {
                 spec.cpu_millis = millis;
             }
         }
@@ -145,12 +139,13 @@ mod tests {
     use hoist_phases::spec::Family;
 
     use super::*;
+    use crate::config::origin::Origins;
 
     fn refused(component: Component, flag: &str, value: &str) -> String {
         let mut problems = Problems::default();
         let args = BTreeMap::from([(flag.to_owned(), value.to_owned())]);
         problems_of_args(component, &args, Family::Ipv4.control_plane(), &mut problems);
-        problems.into_result().err().map(|invalid| invalid.to_string()).unwrap_or_default()
+        problems.into_result(&Origins::default()).err().map(|invalid| invalid.to_string()).unwrap_or_default()
     }
 
     #[test]

@@ -8,7 +8,6 @@ use hoist_phases::pki::San;
 use hoist_phases::spec::{ClusterSpec, Endpoint, Family, Networking, Reach};
 
 use super::problem::{Problem, Problems};
-use super::resolve::Given;
 
 /// Why the address of an endpoint can't be had.
 #[derive(Debug, thiserror::Error)]
@@ -31,22 +30,22 @@ pub enum EndpointError {
 /// Puts the three into the specification and judges them together.
 pub(super) fn apply(
     spec: &mut ClusterSpec,
-    endpoint: Option<Given<String>>,
-    listen: Option<Given<String>>,
-    reach: Option<Given<String>>,
+    endpoint: Option<String>,
+    listen: Option<String>,
+    reach: Option<String>,
     problems: &mut Problems,
 ) {
-    if let Some(endpoint) = endpoint.and_then(|given| problems.keep(parse_endpoint(&given))) {
+    if let Some(endpoint) = endpoint.and_then(|text| problems.keep(parse_endpoint(&text))) {
         if spec.control_plane_endpoint.is_none() {
             spec.reach = Reach::Konnectivity;
         }
         spec.control_plane_endpoint = Some(endpoint);
     }
     let port = spec.control_plane_endpoint.as_ref().map_or(0, |endpoint| endpoint.port);
-    if let Some(listen) = listen.and_then(|given| problems.keep(parse_listen(&given, port))) {
+    if let Some(listen) = listen.and_then(|text| problems.keep(parse_listen(&text, port))) {
         spec.listen_address = Some(listen);
     }
-    if let Some(reach) = reach.as_ref().and_then(|given| problems.keep(parse_reach(given))) {
+    if let Some(reach) = reach.and_then(|text| problems.keep(parse_reach(&text))) {
         spec.reach = reach;
     }
     let Some(endpoint) = &spec.control_plane_endpoint else { return };
@@ -61,9 +60,8 @@ pub(super) fn apply(
         problems.push(Problem::new("controlPlaneEndpoint", endpoint, rule));
     }
     if spec.reach != Reach::Konnectivity {
-        let field = reach.map_or("reach", |given| given.field);
         let rule = "machines behind a controlPlaneEndpoint can only be reached by konnectivity";
-        problems.push(Problem::new(field, spec.reach.as_str(), rule));
+        problems.push(Problem::new("reach", spec.reach.as_str(), rule));
     }
 }
 
@@ -121,10 +119,10 @@ fn unreachable(address: IpAddr, networking: &Networking) -> Option<String> {
     Some(format!("is in {name} {range}, which is the cluster's own"))
 }
 
-fn parse_endpoint(given: &Given<String>) -> Result<Endpoint, Problem> {
-    let wrong = |rule: &str| Problem::new(given.field, format_args!("{:?}", given.value), rule);
+fn parse_endpoint(text: &str) -> Result<Endpoint, Problem> {
+    let wrong = |rule: &str| Problem::new("controlPlaneEndpoint", format_args!("{text:?}"), rule);
     let shape = || wrong("must be HOST:PORT, such as 203.0.113.7:6443 or api.example.org:6443");
-    let (host, port) = given.value.rsplit_once(':').ok_or_else(shape)?;
+    let (host, port) = text.rsplit_once(':').ok_or_else(shape)?;
     let port: u16 = port.parse().ok().filter(|port| *port > 0).ok_or_else(shape)?;
     if port == AGENT_PORT {
         return Err(wrong("this port is that of konnectivity's agents"));
@@ -139,10 +137,10 @@ fn parse_endpoint(given: &Given<String>) -> Result<Endpoint, Problem> {
     }
 }
 
-fn parse_listen(given: &Given<String>, port: u16) -> Result<SocketAddr, Problem> {
-    let wrong = |rule: &str| Problem::new(given.field, format_args!("{:?}", given.value), rule);
-    let address = given.value.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port));
-    let address = address.or_else(|_| given.value.parse::<SocketAddr>());
+fn parse_listen(text: &str, port: u16) -> Result<SocketAddr, Problem> {
+    let wrong = |rule: &str| Problem::new("listenAddress", format_args!("{text:?}"), rule);
+    let address = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port));
+    let address = address.or_else(|_| text.parse::<SocketAddr>());
     let address =
         address.map_err(|_| wrong("must be IP or IP:PORT of the engine's host, such as 203.0.113.7:6443"))?;
     if address.port() == AGENT_PORT {
@@ -151,22 +149,23 @@ fn parse_listen(given: &Given<String>, port: u16) -> Result<SocketAddr, Problem>
     Ok(address)
 }
 
-fn parse_reach(given: &Given<String>) -> Result<Reach, Problem> {
-    let found = Reach::ALL.into_iter().find(|reach| reach.as_str() == given.value);
+fn parse_reach(text: &str) -> Result<Reach, Problem> {
+    let found = Reach::ALL.into_iter().find(|reach| reach.as_str() == text);
     found.ok_or_else(|| {
         let names = Reach::ALL.map(Reach::as_str).join(", ");
-        Problem::new(given.field, format_args!("{:?}", given.value), format_args!("must be one of {names}"))
+        Problem::new("reach", format_args!("{text:?}"), format_args!("must be one of {names}"))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::origin::Origins;
 
     type Check = Result<(), Box<dyn std::error::Error>>;
 
     fn endpoint(value: &str) -> Result<Endpoint, Problem> {
-        parse_endpoint(&Given { field: "controlPlaneEndpoint", value: value.to_owned() })
+        parse_endpoint(value)
     }
 
     #[test]
@@ -188,10 +187,7 @@ mod tests {
 
     #[test]
     fn a_listen_address_takes_the_port_of_the_endpoint() {
-        let listen = |value: &str| {
-            let given = Given { field: "listenAddress", value: value.to_owned() };
-            parse_listen(&given, 7443).map(|at| at.to_string())
-        };
+        let listen = |value: &str| parse_listen(value, 7443).map(|at| at.to_string());
         assert_eq!(listen("0.0.0.0"), Ok("0.0.0.0:7443".to_owned()));
         assert_eq!(listen("10.0.0.1:6443"), Ok("10.0.0.1:6443".to_owned()));
         assert_eq!(listen("::"), Ok("[::]:7443".to_owned()));
@@ -204,11 +200,10 @@ mod tests {
     fn an_endpoint_needs_a_port_that_is_known() -> Check {
         for (listen, right) in [("10.0.0.1:0", false), ("10.0.0.1", true), ("10.0.0.1:7443", true)] {
             let mut spec = spec()?;
-            let given = |field, value: &str| Some(Given { field, value: value.to_owned() });
             let mut problems = Problems::default();
-            let at = given("controlPlaneEndpoint", "203.0.113.7:6443");
-            apply(&mut spec, at, given("listenAddress", listen), None, &mut problems);
-            assert_eq!(problems.into_result().is_ok(), right, "{listen}");
+            let at = Some("203.0.113.7:6443".to_owned());
+            apply(&mut spec, at, Some(listen.to_owned()), None, &mut problems);
+            assert_eq!(problems.into_result(&Origins::default()).is_ok(), right, "{listen}");
         }
         Ok(())
     }

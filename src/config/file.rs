@@ -1,12 +1,13 @@
 //! The configuration file: its shape, and nothing about what its values mean. Fields are the
-//! flags of `hoist up`, and those settings that are too long for a flag.
+//! flags of `hoist up`, and those settings that are too long for a flag. The published JSON Schema
+//! is made of these types, their comments included.
 
-use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use hoist_phases::spec::{PlacementPolicy, Spread};
-use serde::Deserialize;
+use hoist_phases::spec::PlacementPolicy;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::args::Progress;
 
@@ -15,8 +16,18 @@ pub const API_VERSION: &str = "hoist.dev/v1alpha1";
 /// What `kind` must say.
 pub const KIND: &str = "Cluster";
 
+/// Text that YAML may take for a number or a truth value when it is not quoted.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Scalar {
+    Text(String),
+    Number(f64),
+    Truth(bool),
+}
+
 /// A configuration file as written; absent fields keep their defaults.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterFile {
     pub api_version: String,
@@ -31,11 +42,12 @@ pub struct ClusterFile {
     pub control_plane_endpoint: Option<String>,
     /// `IP` or `IP:PORT`
     pub listen_address: Option<String>,
-    #[serde(default)]
-    pub extra_sans: Vec<String>,
+    /// Names and addresses that the API server's certificate is valid for too.
+    pub extra_sans: Option<Vec<String>>,
     #[serde(default)]
     pub ca: CaFile,
     pub token: Option<String>,
+    #[schemars(with = "Option<Scalar>")]
     pub token_ttl: Option<String>,
     #[serde(default)]
     pub etcd: EtcdFile,
@@ -52,42 +64,44 @@ pub struct ClusterFile {
     pub nodes: Option<Vec<NodeGroup>>,
     #[serde(default)]
     pub placement: PlacementFile,
-    #[serde(default)]
-    pub skip_phases: Vec<String>,
+    /// Names of phases to leave out, see `hoist phase list`.
+    pub skip_phases: Option<Vec<String>>,
     pub wait: Option<String>,
+    #[schemars(with = "Option<Scalar>")]
     pub timeout: Option<String>,
     pub retain: Option<bool>,
     pub progress: Option<Progress>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OwnerFile {
     /// Name of a container whose network namespace is used instead of one of hoist's own.
     pub attach: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiServerFile {
-    #[serde(default)]
-    pub admission_plugins: Vec<String>,
+    /// Besides Kubernetes' defaults and NodeRestriction.
+    pub admission_plugins: Option<Vec<String>>,
     /// YAML, as text.
     pub admission_config: Option<String>,
     pub audit: Option<AuditFile>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditFile {
     /// YAML, as text.
     pub policy: String,
     /// Such as `100Mi`.
+    #[schemars(with = "Option<Scalar>")]
     pub log_max_size: Option<String>,
     pub log_max_backups: Option<u32>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NetworkingFile {
     /// `ipv4`, `ipv6` or `dual`: default ranges of these families.
@@ -100,36 +114,41 @@ pub struct NetworkingFile {
     pub dns_domain: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdFile {
     pub durable: Option<bool>,
     pub fsync: Option<bool>,
     /// Such as `1Gi`.
+    #[schemars(with = "Option<Scalar>")]
     pub tmpfs_size: Option<String>,
+    #[schemars(with = "Option<Scalar>")]
     pub quota: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeProxyFile {
     pub mode: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentFile {
     /// Flags without their dashes; they replace hoist's own of the same name.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Scalar>")]
     pub extra_args: BTreeMap<String, String>,
     /// Memory limit, such as `4Gi`.
+    #[schemars(with = "Option<Scalar>")]
     pub memory: Option<String>,
     /// CPU limit in cores, such as `2` or `500m`.
+    #[schemars(with = "Option<Scalar>")]
     pub cpus: Option<String>,
 }
 
 /// A CA of the user's; relative paths start at the configuration file.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CaFile {
     pub cert: Option<PathBuf>,
@@ -137,94 +156,53 @@ pub struct CaFile {
 }
 
 /// Nodes that are alike.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeGroup {
     pub kind: Option<String>,
     pub count: Option<u32>,
     /// Size of virtual machines.
     pub cpus: Option<u16>,
+    #[schemars(with = "Option<Scalar>")]
     pub memory: Option<String>,
+    #[schemars(with = "Option<Scalar>")]
     pub disk: Option<String>,
     /// What its machines are made from, see docs/vm-nodes.md; paths start at the configuration file.
     pub image: Option<String>,
 }
 
 /// Where pods go.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlacementFile {
     pub policy: Option<PlacementPolicy>,
     /// None at all for `[]`; the default when absent.
     pub roles: Option<Vec<RoleFile>>,
-    pub spread: Option<Spread>,
+    #[serde(default)]
+    pub spread: SpreadFile,
+}
+
+/// Which Deployments get their replicas onto different nodes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpreadFile {
+    /// `false` leaves every pod where it is, those of the cluster's DNS included.
+    pub enabled: Option<bool>,
+    /// All Deployments of these namespaces, beside the cluster's DNS.
+    pub namespaces: Option<BTreeSet<String>>,
+    /// Deployments of any namespace that carry all of these labels.
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
+    pub labels: Option<BTreeMap<String, String>>,
 }
 
 /// One role and which nodes have it: those of `nodes`, `count` or `selector`, or else all.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleFile {
     pub role: String,
     pub nodes: Option<Vec<String>>,
     pub count: Option<u32>,
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     pub selector: Option<BTreeMap<String, String>>,
     pub taint: Option<bool>,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    #[error("configuration file {path}: can't be read")]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("configuration file {path}{}: {message}", at(*.position))]
-    Parse { path: PathBuf, position: Option<(u64, u64)>, message: String },
-    #[error("configuration file {path}: {field} is {found:?}, must be {wanted:?}")]
-    Header { path: PathBuf, field: &'static str, found: String, wanted: &'static str },
-}
-
-fn at(position: Option<(u64, u64)>) -> String {
-    position.map(|(line, column)| format!(", line {line}, column {column}")).unwrap_or_default()
-}
-
-/// Reads a file; `-` is stdin.
-///
-/// # Errors
-/// When it can't be read, isn't YAML of the expected shape, or is meant for something else.
-pub fn read(path: &Path) -> Result<ClusterFile, FileError> {
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|source| FileError::Read { path: path.to_owned(), source })?;
-    parse(path, &text)
-}
-
-/// As [`read`], from text; the path is for messages.
-///
-/// # Errors
-/// As [`read`].
-pub fn parse(path: &Path, text: &str) -> Result<ClusterFile, FileError> {
-    let file: ClusterFile = serde_saphyr::from_str(text).map_err(|error| {
-        let bare = error.without_snippet();
-        let position = bare.location().map(|l| (l.line(), l.column()));
-        FileError::Parse { path: path.to_owned(), position, message: first_line(&bare.to_string()) }
-    })?;
-    let headers = [("apiVersion", &file.api_version, API_VERSION), ("kind", &file.kind, KIND)];
-    for (field, found, wanted) in headers {
-        if found != wanted {
-            return Err(FileError::Header { path: path.to_owned(), field, found: found.clone(), wanted });
-        }
-    }
-    Ok(file)
-}
-
-/// The location is told apart from the message, once.
-fn first_line(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    line.split(" at line ").next().unwrap_or(line).to_owned()
 }

@@ -7,18 +7,22 @@ mod check;
 mod cni;
 mod components;
 mod conflict;
+mod document;
 mod endpoint;
 mod file;
+mod layers;
 mod networking;
 mod node_image;
 mod nodes;
+mod origin;
 mod placement;
 mod problem;
 mod resolve;
+mod schema;
 pub mod units;
+pub mod view;
 mod wait;
 
-use std::path::Path;
 use std::time::Duration;
 
 use hoist_phases::phases::PhaseId;
@@ -31,20 +35,28 @@ use crate::images::Disk;
 pub use ca::{CaError, UsersCa};
 pub use cni::{CniError, CniSource};
 pub use conflict::{Conflict, Difference, check as check_conflict};
+pub use document::{Document, FileError, parse as parse_file, read as read_file};
 pub use endpoint::EndpointError;
-pub use file::{API_VERSION, ClusterFile, FileError, KIND, parse as parse_file, read as read_file};
+pub use file::{API_VERSION, ClusterFile, KIND};
 pub use node_image::{NodeImageError, resolve as node_image};
 pub use nodes::{SizeFlags, kind as node_kind};
+pub use origin::{Origin, Origins};
 pub use problem::{Invalid, Problem};
 pub use resolve::{defaults, name, settings};
+pub use schema::schema;
 
 /// Name of a cluster that nobody named.
 pub const DEFAULT_NAME: &str = "hoist";
+
+/// A configuration file that says what holds when nothing is said, with every field explained.
+pub const EXAMPLE: &str = include_str!("example.yaml");
 
 /// What `up` has to do.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub spec: ClusterSpec,
+    /// Who has said what of it; what is not in here is as before, or the default.
+    pub origins: Origins,
     /// To sign with instead of a CA of the cluster's own.
     pub ca: Option<UsersCa>,
     /// Of the user's, that images of nodes have to be made of.
@@ -66,11 +78,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Cni(#[from] CniError),
     #[error(transparent)]
-    Ca(#[from] CaError),
-    #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    #[error(transparent)]
-    NodeImage(#[from] NodeImageError),
     #[error("no random numbers for a bootstrap token")]
     Random,
 }
@@ -79,10 +87,10 @@ pub enum ConfigError {
 ///
 /// # Errors
 /// When the file can't be used, or the name breaks the rules.
-pub fn begin(global: &Global, args: &UpArgs) -> Result<(Option<ClusterFile>, ClusterName), ConfigError> {
-    let file = args.config.as_deref().map(read_file).transpose()?;
-    let name = name(global, file.as_ref())?;
-    Ok((file, name))
+pub fn begin(global: &Global, args: &UpArgs) -> Result<(Document, ClusterName), ConfigError> {
+    let document = args.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    let name = name(global, Some(&document))?;
+    Ok((document, name))
 }
 
 /// Settings for `up` on top of `present`, the specification of the cluster when it is there.
@@ -90,23 +98,26 @@ pub fn begin(global: &Global, args: &UpArgs) -> Result<(Option<ClusterFile>, Clu
 /// # Errors
 /// Everything that is wrong with the values, at once; a CNI manifest that can't be had.
 pub async fn finish(
-    mut args: UpArgs,
-    mut file: Option<ClusterFile>,
+    args: UpArgs,
+    mut document: Document,
     name: ClusterName,
     present: Option<ClusterSpec>,
 ) -> Result<Settings, ConfigError> {
-    let disks = node_image::of_all(&mut args, file.as_mut()).await?;
     let is_new = present.is_none();
     let base = match present {
         Some(spec) => spec,
         None => defaults(name, BootstrapToken::generate().map_err(|_| ConfigError::Random)?),
     };
-    let reach_is_open =
-        is_new && args.reach.is_none() && file.as_ref().is_none_or(|file| file.reach.is_none());
-    let cni = cni_of(&args, file.as_ref())?;
-    let ca = ca::read(&args, file.as_ref().map(|file| &file.ca), beside(&args))?;
+    let mut nodes = layers::over(args, &mut document);
+    let reach_is_open = is_new && document.file.reach.is_none();
+    let disks = node_image::of_all(&mut nodes, &mut document).await;
+    let disks = document.problems.keep(disks).unwrap_or_default();
+    let cni = cni_of(&document);
+    let cni = document.problems.keep(cni).flatten();
+    let ca = ca::read(&document);
+    let ca = document.problems.keep(ca).flatten();
     // Everything else is judged before anything is fetched.
-    let mut settings = settings(args, file, base, cni.as_ref().map(CniSource::unread))?;
+    let mut settings = resolve::resolve(document, nodes, base, cni.as_ref().map(CniSource::unread))?;
     if let Some(source) = cni {
         settings.spec.cni = source.load().await?;
     }
@@ -119,17 +130,9 @@ pub async fn finish(
     Ok(settings)
 }
 
-/// Where relative paths in the configuration file start.
-fn beside(args: &UpArgs) -> &Path {
-    args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
-}
-
-fn cni_of(args: &UpArgs, file: Option<&ClusterFile>) -> Result<Option<CniSource>, CniError> {
-    if let Some(text) = &args.cni {
-        return CniSource::parse(text, Path::new("")).map(Some);
-    }
-    let text = file.and_then(|file| file.cni.as_deref());
-    text.map(|text| CniSource::parse(text, beside(args))).transpose()
+fn cni_of(document: &Document) -> Result<Option<CniSource>, CniError> {
+    let text = document.file.cni.as_deref();
+    text.map(|text| CniSource::parse(text, document.base("cni"))).transpose()
 }
 
 /// Reads one duration of a command line.

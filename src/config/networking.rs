@@ -4,18 +4,8 @@ use hoist_phases::spec::networking::{DEFAULT_PODS, DEFAULT_SERVICES};
 use hoist_phases::spec::{Family, Networking, Subnets, SubnetsError};
 use ipnet::{Ipv4Net, Ipv6Net};
 
+use super::file::NetworkingFile;
 use super::problem::{Problem, Problems};
-use super::resolve::Given;
-
-/// What is said about the network, by flags or the file.
-pub(super) struct NetworkingInput {
-    pub ip_family: Option<Given<String>>,
-    pub pods: Option<Given<String>>,
-    pub services: Option<Given<String>>,
-    pub node_mask_size_ipv4: Option<u8>,
-    pub node_mask_size_ipv6: Option<u8>,
-    pub dns_domain: Option<String>,
-}
 
 /// The address families of a cluster by name, and the default ranges that go with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +26,10 @@ impl IpFamily {
         }
     }
 
-    fn parse(given: &Given<String>) -> Result<Self, Problem> {
-        let found = Self::ALL.into_iter().find(|family| family.name() == given.value);
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let found = Self::ALL.into_iter().find(|family| family.name() == text);
         found.ok_or_else(|| {
-            Problem::new(given.field, format_args!("{:?}", given.value), "must be ipv4, ipv6 or dual")
+            Problem::new("networking.ipFamily", format_args!("{text:?}"), "must be ipv4, ipv6 or dual")
         })
     }
 
@@ -65,17 +55,23 @@ impl IpFamily {
 
 /// Puts what is said into the specification. A family chooses the ranges that nobody named, unless
 /// those of the cluster are of it already.
-pub(super) fn apply(networking: &mut Networking, input: NetworkingInput, problems: &mut Problems) {
-    let NetworkingInput { ip_family, pods, services, node_mask_size_ipv4, node_mask_size_ipv6, dns_domain } =
-        input;
-    let family = ip_family.and_then(|given| problems.keep(IpFamily::parse(&given)));
-    for (subnets, given, defaults) in [
-        (&mut networking.pod_subnet, pods, DEFAULT_PODS),
-        (&mut networking.service_subnet, services, DEFAULT_SERVICES),
+pub(super) fn apply(networking: &mut Networking, file: NetworkingFile, problems: &mut Problems) {
+    let NetworkingFile {
+        ip_family,
+        pod_subnet,
+        service_subnet,
+        node_mask_size_ipv4,
+        node_mask_size_ipv6,
+        dns_domain,
+    } = file;
+    let family = ip_family.and_then(|text| problems.keep(IpFamily::parse(&text)));
+    for (field, subnets, text, defaults) in [
+        ("networking.podSubnet", &mut networking.pod_subnet, pod_subnet, DEFAULT_PODS),
+        ("networking.serviceSubnet", &mut networking.service_subnet, service_subnet, DEFAULT_SERVICES),
     ] {
-        match (given, family) {
-            (Some(given), family) => {
-                if let Some(read) = problems.keep(read(&given, family)) {
+        match (text, family) {
+            (Some(text), family) => {
+                if let Some(read) = problems.keep(read(field, &text, family)) {
                     *subnets = read;
                 }
             }
@@ -90,9 +86,14 @@ pub(super) fn apply(networking: &mut Networking, input: NetworkingInput, problem
     }
 }
 
-fn read(given: &Given<String>, family: Option<IpFamily>) -> Result<Subnets, Problem> {
-    let wrong = |rule: String| Problem::new(given.field, format_args!("{:?}", given.value), rule);
-    let subnets: Subnets = given.value.parse().map_err(|error: SubnetsError| wrong(error.to_string()))?;
+/// The name of the families that ranges are of.
+pub(super) fn family_of(subnets: &Subnets) -> &'static str {
+    IpFamily::ALL.into_iter().find(|family| family.fits(subnets)).map_or("", IpFamily::name)
+}
+
+fn read(field: &str, text: &str, family: Option<IpFamily>) -> Result<Subnets, Problem> {
+    let wrong = |rule: String| Problem::new(field, format_args!("{text:?}"), rule);
+    let subnets: Subnets = text.parse().map_err(|error: SubnetsError| wrong(error.to_string()))?;
     match family {
         Some(family) if !family.fits(&subnets) => {
             Err(wrong(format!("must be of the families that --ip-family asks for, {}", family.name())))
@@ -105,21 +106,20 @@ fn read(given: &Given<String>, family: Option<IpFamily>) -> Result<Subnets, Prob
 #[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
 mod tests {
     use super::*;
+    use crate::config::origin::Origins;
 
     fn resolved(family: Option<&str>, pods: Option<&str>, services: Option<&str>) -> Result<String, String> {
-        let given = |field, text: Option<&str>| text.map(|text| Given { field, value: text.to_owned() });
+        let given = |text: Option<&str>| text.map(str::to_owned);
         let mut networking = Networking::default();
         let mut problems = Problems::default();
-        let input = NetworkingInput {
-            ip_family: given("--ip-family", family),
-            pods: given("--pod-subnet", pods),
-            services: given("--service-subnet", services),
-            node_mask_size_ipv4: None,
-            node_mask_size_ipv6: None,
-            dns_domain: None,
+        let file = NetworkingFile {
+            ip_family: given(family),
+            pod_subnet: given(pods),
+            service_subnet: given(services),
+            ..NetworkingFile::default()
         };
-        apply(&mut networking, input, &mut problems);
-        problems.into_result().map_err(|error| error.to_string())?;
+        apply(&mut networking, file, &mut problems);
+        problems.into_result(&Origins::default()).map_err(|error| error.to_string())?;
         Ok(format!("{} {}", networking.pod_subnet, networking.service_subnet))
     }
 
@@ -147,7 +147,11 @@ mod tests {
     fn a_range_of_another_family_is_refused() {
         for (family, pods, part) in [
             (Some("six"), None, "must be ipv4, ipv6 or dual"),
-            (Some("ipv6"), Some("10.1.0.0/16"), "--pod-subnet \"10.1.0.0/16\": must be of the families"),
+            (
+                Some("ipv6"),
+                Some("10.1.0.0/16"),
+                "networking.podSubnet \"10.1.0.0/16\": must be of the families",
+            ),
             (Some("dual"), Some("10.1.0.0/16"), "dual"),
             (Some("ipv4"), Some("10.1.0.0/16,fd11::/56"), "ipv4"),
             (None, Some("10.1.0.1/16"), "host bits set; the range is 10.1.0.0/16"),

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file::ClusterFile;
-use crate::cli::args::UpArgs;
+use super::document::Document;
+use super::nodes::NodeFlags;
 use crate::fetch;
 use crate::images::{Disk, DiskSource, ImageError};
 
@@ -13,20 +13,20 @@ pub enum NodeImageError {
     #[error(
         "{field} {url:?}: a URL must start with https:// and end with #sha256= and 64 hexadecimal digits"
     )]
-    Url { field: &'static str, url: String },
+    Url { field: String, url: String },
     #[error("{field} {text:?}: there is no such file; without a path it would name an image of the engine's")]
-    NoFile { field: &'static str, text: String },
+    NoFile { field: String, text: String },
     #[error(
         "{field} {text:?}: a disk is for nodes of kind vm; a container node needs an image that the engine has"
     )]
-    NotForContainers { field: &'static str, text: String },
+    NotForContainers { field: String, text: String },
     #[error("{field} {text:?}: must name an image, a disk or a URL")]
-    Empty { field: &'static str, text: String },
+    Empty { field: String, text: String },
     #[error("{field}")]
     Read {
-        field: &'static str,
+        field: String,
         #[source]
-        source: ImageError,
+        source: Box<ImageError>,
     },
 }
 
@@ -39,20 +39,23 @@ enum Written<'a> {
 }
 
 /// What starts like a path is one; anything else is when a file is there.
-fn parse<'a>(field: &'static str, text: &'a str, beside: &Path) -> Result<Written<'a>, NodeImageError> {
+fn parse<'a>(field: &str, text: &'a str, beside: &Path) -> Result<Written<'a>, NodeImageError> {
     let owned = || text.to_owned();
     if text.trim().is_empty() {
-        return Err(NodeImageError::Empty { field, text: owned() });
+        return Err(NodeImageError::Empty { field: field.to_owned(), text: owned() });
     }
     if text.contains("://") {
         let pinned = fetch::pinned(text).filter(|(url, _)| url.starts_with("https://"));
-        let (url, sha256) = pinned.ok_or_else(|| NodeImageError::Url { field, url: owned() })?;
+        let (url, sha256) =
+            pinned.ok_or_else(|| NodeImageError::Url { field: field.to_owned(), url: owned() })?;
         return Ok(Written::Url { url, sha256 });
     }
     let path = beside.join(text);
     match path.is_file() {
         true => Ok(Written::File(path)),
-        false if text.starts_with(['/', '.']) => Err(NodeImageError::NoFile { field, text: owned() }),
+        false if text.starts_with(['/', '.']) => {
+            Err(NodeImageError::NoFile { field: field.to_owned(), text: owned() })
+        }
         false => Ok(Written::Engine(text)),
     }
 }
@@ -63,14 +66,14 @@ fn parse<'a>(field: &'static str, text: &'a str, beside: &Path) -> Result<Writte
 /// # Errors
 /// When it can be neither, isn't there, or is a disk and not for a virtual machine.
 pub async fn resolve(
-    field: &'static str,
+    field: &str,
     text: &str,
     beside: &Path,
     vm: bool,
 ) -> Result<(Option<String>, Option<Disk>), NodeImageError> {
     let written = parse(field, text, beside)?;
     if !vm && !matches!(written, Written::Engine(_)) {
-        return Err(NodeImageError::NotForContainers { field, text: text.to_owned() });
+        return Err(NodeImageError::NotForContainers { field: field.to_owned(), text: text.to_owned() });
     }
     let disk = match written {
         Written::Engine(reference) => return Ok((Some(reference.to_owned()), None)),
@@ -78,7 +81,7 @@ pub async fn resolve(
         Written::File(path) => {
             let disk = tokio::task::spawn_blocking(move || Disk::of_file(&path)).await;
             let disk = disk.unwrap_or_else(|error| Err(ImageError::file("read", text)(error.into())));
-            disk.map_err(|source| NodeImageError::Read { field, source })?
+            disk.map_err(|source| NodeImageError::Read { field: field.to_owned(), source: Box::new(source) })?
         }
     };
     Ok((Some(disk.reference()), Some(disk)))
@@ -86,27 +89,26 @@ pub async fn resolve(
 
 /// Puts references of the engine's in place of what flags and file say, and gives the disks.
 pub(super) async fn of_all(
-    args: &mut UpArgs,
-    file: Option<&mut ClusterFile>,
+    flags: &mut NodeFlags,
+    document: &mut Document,
 ) -> Result<Vec<Disk>, NodeImageError> {
-    let beside = super::beside(args).to_owned();
+    let beside = document.beside.clone();
     let is_vm = |kind: Option<&String>| kind.is_some_and(|kind| kind == "vm");
-    let groups = file.and_then(|file| file.nodes.as_mut());
+    let groups = document.file.nodes.as_mut();
     // The flag is for all nodes, so for those of the file too, whose kinds may be several.
     let all_vms = groups.as_ref().is_some_and(|groups| groups.iter().all(|group| is_vm(group.kind.as_ref())));
-    let flag_vm =
-        is_vm(args.node_kind.as_ref()) || (args.node_kind.is_none() && args.nodes.is_none() && all_vms);
+    let flag_vm = is_vm(flags.kind.as_ref()) || (flags.kind.is_none() && flags.count.is_none() && all_vms);
 
     let mut disks = Vec::new();
-    if let Some(text) = &args.node_image {
+    if let Some(text) = &flags.image {
         let (image, disk) = resolve("--node-image", text, Path::new(""), flag_vm).await?;
-        args.node_image = image;
+        flags.image = image;
         disks.extend(disk);
     }
-    for group in groups.into_iter().flatten() {
+    for (index, group) in groups.into_iter().flatten().enumerate() {
         let Some(text) = &group.image else { continue };
-        let vm = is_vm(args.node_kind.as_ref().or(group.kind.as_ref()));
-        let (image, disk) = resolve("nodes[].image", text, &beside, vm).await?;
+        let vm = is_vm(flags.kind.as_ref().or(group.kind.as_ref()));
+        let (image, disk) = resolve(&format!("nodes[{index}].image"), text, &beside, vm).await?;
         group.image = image;
         disks.extend(disk);
     }

@@ -60,7 +60,7 @@ pub(super) fn wanted(
         }
         (None, Some(groups)) => {
             let mut nodes = Vec::new();
-            for group in groups {
+            for (index, group) in groups.into_iter().enumerate() {
                 let NodeGroup { kind: text, count, cpus, memory, disk, image } = group;
                 // A flag's size wins over the group's.
                 let size = SizeFlags {
@@ -71,7 +71,9 @@ pub(super) fn wanted(
                 let text = text.as_deref().unwrap_or("container");
                 let group_kind = match flag_kind {
                     Some(kind) => kind,
-                    None => problems.keep(kind("nodes[].kind", text, &size)).unwrap_or(NodeKind::Container),
+                    None => problems
+                        .keep(kind(&format!("nodes[{index}].kind"), text, &size))
+                        .unwrap_or(NodeKind::Container),
                 };
                 let template = Template { kind: group_kind, image: image_flag.clone().or(image) };
                 let number = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);

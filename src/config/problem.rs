@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// One thing that is wrong.
+use super::origin::{Origin, Origins};
+
+/// One thing that is wrong. Its text begins with the path of the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem(String);
 
@@ -10,12 +12,42 @@ impl Problem {
     pub fn new(field: &str, value: impl fmt::Display, rule: impl fmt::Display) -> Self {
         Self(format!("{field} {value}: {rule}"))
     }
+
+    /// Of a field that has no value worth showing.
+    pub fn of(field: &str, rule: impl fmt::Display) -> Self {
+        Self(format!("{field}: {rule}"))
+    }
+
+    fn field_and_rest(&self) -> (&str, &str) {
+        self.0.split_at(self.0.find([' ', ':']).unwrap_or(self.0.len()))
+    }
+
+    /// Those of a file in its order, after all others.
+    fn order(&self, origins: &Origins) -> Option<(u64, u64)> {
+        match origins.of(self.field_and_rest().0) {
+            Some(Origin::File { line, column, .. }) => Some((*line, *column)),
+            _ => None,
+        }
+    }
+
+    /// A problem is found by a flag's name, or by line and column, when that is where it comes from.
+    fn placed(self, origins: &Origins) -> Self {
+        let (field, rest) = self.field_and_rest();
+        match origins.of(field) {
+            Some(Origin::Flag(flag)) => Self(format!("{flag}{rest}")),
+            Some(origin @ (Origin::File { .. } | Origin::Kubeadm { .. })) => {
+                Self(format!("{origin}: {field}{rest}"))
+            }
+            Some(Origin::Present | Origin::Default) | None => self,
+        }
+    }
 }
 
 /// The message of an error that names its field and value already.
 impl<E: std::error::Error> From<E> for Problem {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        let causes = std::iter::successors(error.source(), |error| error.source());
+        Self(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
     }
 }
 
@@ -26,7 +58,7 @@ impl fmt::Display for Problem {
 }
 
 /// Collects problems while values are judged.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Problems(Vec<Problem>);
 
 impl Problems {
@@ -39,8 +71,18 @@ impl Problems {
         result.map_err(|problem| self.push(problem)).ok()
     }
 
-    pub(super) fn into_result(self) -> Result<(), Invalid> {
-        if self.0.is_empty() { Ok(()) } else { Err(Invalid(self.0)) }
+    pub(super) fn into_result(mut self, origins: &Origins) -> Result<(), Invalid> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        self.0.sort_by_key(|problem| problem.order(origins));
+        Err(Invalid(self.0.into_iter().map(|problem| problem.placed(origins)).collect()))
+    }
+}
+
+impl Extend<Problem> for Problems {
+    fn extend<T: IntoIterator<Item = Problem>>(&mut self, problems: T) {
+        self.0.extend(problems);
     }
 }
 

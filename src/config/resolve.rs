@@ -1,5 +1,4 @@
-//! From raw flags and a raw file to settings: the one place where precedence and defaults are
-//! decided. Every field is taken apart by name, so that one nobody reads does not compile.
+//! From a file, with the flags put over it, to settings: the one place where defaults are decided.
 
 use std::time::Duration;
 
@@ -10,39 +9,24 @@ use hoist_phases::spec::{
 };
 
 use super::Settings;
+use super::document::Document;
 use super::file::{ClusterFile, EtcdFile, KubeProxyFile, OwnerFile, PlacementFile};
-use super::networking::NetworkingInput;
-use super::nodes::{NodeFlags, SizeFlags};
+use super::nodes::NodeFlags;
 use super::problem::{Invalid, Problem, Problems};
-use super::{api_server, check, components, endpoint, networking, nodes, placement, units, wait};
-use crate::cli::args::{Global, NodeSizeArgs, UpArgs};
+use super::{api_server, check, components, endpoint, layers, networking, nodes, placement, units, wait};
+use crate::cli::args::{Global, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
 /// with two nodes in a fraction of it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// A value with the place it comes from, for messages.
-pub(super) struct Given<T> {
-    pub(super) field: &'static str,
-    pub(super) value: T,
-}
-
-fn pick<T>(
-    flag: Option<T>,
-    flag_name: &'static str,
-    file: Option<T>,
-    field: &'static str,
-) -> Option<Given<T>> {
-    let given = |field| move |value| Given { field, value };
-    flag.map(given(flag_name)).or_else(|| file.map(given(field)))
-}
-
 /// The name alone: what is known of a cluster of that name is the base of everything else.
 ///
 /// # Errors
 /// When it breaks the rules of names.
-pub fn name(global: &Global, file: Option<&ClusterFile>) -> Result<ClusterName, Invalid> {
-    let given = global.name.as_deref().or_else(|| file.and_then(|file| file.name.as_deref()));
+pub fn name(global: &Global, document: Option<&Document>) -> Result<ClusterName, Invalid> {
+    let given =
+        global.name.as_deref().or_else(|| document.and_then(|document| document.file.name.as_deref()));
     ClusterName::new(given.unwrap_or(super::DEFAULT_NAME)).map_err(|error| Invalid::one(error.into()))
 }
 
@@ -52,60 +36,41 @@ pub fn name(global: &Global, file: Option<&ClusterFile>) -> Result<ClusterName, 
 /// Everything that is wrong, at once.
 pub fn settings(
     args: UpArgs,
-    file: Option<ClusterFile>,
+    document: Option<Document>,
     base: ClusterSpec,
     cni: Option<Cni>,
 ) -> Result<Settings, Invalid> {
-    let UpArgs {
-        config: _,
-        attach: attach_flag,
-        nodes: count,
-        node_kind: kind,
-        node_image: image,
-        size: NodeSizeArgs { cpus, memory, disk },
-        kubernetes: kubernetes_flag,
-        cni: _,
-        ip_family,
-        pod_subnet,
-        service_subnet,
-        node_mask_size_ipv4,
-        node_mask_size_ipv6,
-        dns_domain,
-        token: token_flag,
-        token_ttl: token_ttl_flag,
-        control_plane_endpoint: endpoint_flag,
-        listen: listen_flag,
-        extra_san,
-        // Read by `finish`, which may touch files.
-        ca_cert: _,
-        ca_key: _,
-        durable_etcd,
-        kube_proxy_mode,
-        reach: reach_flag,
-        no_roles,
-        no_spread,
-        skip_phase,
-        wait: wait_flag,
-        timeout: timeout_flag,
-        retain: retain_flag,
-        progress: progress_flag,
-    } = args;
+    let mut document = document.unwrap_or_default();
+    let nodes = layers::over(args, &mut document);
+    resolve(document, nodes, base, cni)
+}
+
+/// As [`settings`], of a file that has the flags in it. Every field is taken apart by name, so that
+/// one nobody reads does not compile.
+pub(super) fn resolve(
+    document: Document,
+    node_flags: NodeFlags,
+    base: ClusterSpec,
+    cni: Option<Cni>,
+) -> Result<Settings, Invalid> {
+    let Document { file, origins, mut problems, beside: _ } = document;
     let ClusterFile {
         api_version: _,
         kind: _,
         name: _,
         owner: OwnerFile { attach },
         kubernetes,
-        networking: network_file,
+        networking,
         control_plane_endpoint,
         listen_address,
         extra_sans,
+        // These two name files, which were read before.
         ca: _,
+        cni: _,
         token,
         token_ttl,
-        etcd: EtcdFile { durable, fsync, tmpfs_size, quota },
+        etcd,
         api_server,
-        cni: _,
         kube_proxy: KubeProxyFile { mode },
         reach,
         components,
@@ -116,99 +81,64 @@ pub fn settings(
         timeout,
         retain,
         progress,
-    } = file.unwrap_or_default();
-    let network = NetworkingInput {
-        ip_family: pick(ip_family, "--ip-family", network_file.ip_family, "networking.ipFamily"),
-        pods: pick(pod_subnet, "--pod-subnet", network_file.pod_subnet, "networking.podSubnet"),
-        services: pick(
-            service_subnet,
-            "--service-subnet",
-            network_file.service_subnet,
-            "networking.serviceSubnet",
-        ),
-        node_mask_size_ipv4: node_mask_size_ipv4.or(network_file.node_mask_size_ipv4),
-        node_mask_size_ipv6: node_mask_size_ipv6.or(network_file.node_mask_size_ipv6),
-        dns_domain: dns_domain.or(network_file.dns_domain),
-    };
-
-    let node_flags = NodeFlags { count, kind, size: SizeFlags { cpus, memory, disk }, image };
-
-    let mut problems = Problems::default();
+    } = file;
     let mut spec = base;
 
-    if let Some(given) = pick(kubernetes_flag, "--kubernetes", kubernetes, "kubernetes") {
-        set(&mut spec.kubernetes, problems.keep(KubernetesVersion::parse(&given.value)));
+    if let Some(text) = kubernetes {
+        set(&mut spec.kubernetes, problems.keep(KubernetesVersion::parse(&text)));
     }
-    networking::apply(&mut spec.networking, network, &mut problems);
-    if let Some(given) = pick(token_flag, "--token", token, "token") {
-        set(&mut spec.token, problems.keep(BootstrapToken::parse(&given.value)));
+    networking::apply(&mut spec.networking, networking, &mut problems);
+    if let Some(text) = token {
+        set(&mut spec.token, problems.keep(BootstrapToken::parse(&text)));
     }
-    if let Some(given) = pick(token_ttl_flag, "--token-ttl", token_ttl, "tokenTtl") {
-        let ttl = problems.keep(converted(&given, units::duration));
+    if let Some(text) = token_ttl {
+        let ttl = problems.keep(converted("tokenTtl", &text, units::duration));
         set(&mut spec.token_ttl, ttl.map(|ttl| TokenTtl(ttl.as_secs())));
     }
-    // Lists are replaced as a whole, by whichever side names any.
-    let sans = if extra_san.is_empty() { extra_sans } else { extra_san };
-    if !sans.is_empty() {
-        spec.extra_sans = sans;
-    }
-    etcd(&mut spec.etcd, durable_etcd.then_some(true).or(durable), tmpfs_size, quota, &mut problems);
-    spec.etcd.fsync = fsync.or(spec.etcd.fsync);
+    set(&mut spec.extra_sans, extra_sans);
+    apply_etcd(&mut spec.etcd, etcd, &mut problems);
     api_server::apply(&mut spec.api_server, api_server, &mut problems);
-    if let Some(container) = attach_flag.or(attach) {
+    if let Some(container) = attach {
         // The name of whatever an earlier run attached to stays with it.
         let prefix = spec.owner.attach().and_then(|present| present.prefix.clone());
         spec.owner = Owner::Attach(Attach { container, prefix });
         spec.nodes.clear();
     }
-    if let Some(given) = pick(kube_proxy_mode, "--kube-proxy-mode", mode, "kubeProxy.mode") {
-        set(&mut spec.kube_proxy, problems.keep(proxy_mode(&given)));
+    if let Some(text) = mode {
+        set(&mut spec.kube_proxy, problems.keep(proxy_mode(&text)));
     }
-    let endpoint =
-        pick(endpoint_flag, "--control-plane-endpoint", control_plane_endpoint, "controlPlaneEndpoint");
-    let listen = pick(listen_flag, "--listen", listen_address, "listenAddress");
-    let reach = pick(reach_flag, "--reach", reach, "reach");
-    endpoint::apply(&mut spec, endpoint, listen, reach, &mut problems);
+    endpoint::apply(&mut spec, control_plane_endpoint, listen_address, reach, &mut problems);
     set(&mut spec.cni, cni);
     components::apply(&mut spec, components, &mut problems);
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
         spec.nodes = nodes::keep_numbers(&spec.nodes, wanted);
     }
-    if let Some(roles) = no_roles.then(Vec::new).or(roles) {
+    if let Some(roles) = roles {
         spec.placement.roles = placement::roles::roles(roles, &mut problems);
     }
-    set(&mut spec.placement.spread, spread);
-    spec.placement.spread.enabled &= !no_spread;
-    placement::roles::check_namespaces(&spec.placement.spread.namespaces, &mut problems);
-    placement::roles::check_labels(&spec.placement.spread.labels, &mut problems);
+    placement::spread(&mut spec.placement.spread, spread, &mut problems);
     if let Some(policy) = policy {
         placement::policy::check(&policy, &mut problems);
         spec.placement.policy = Some(policy);
     }
 
-    let (skip_field, skip_names) =
-        if skip_phase.is_empty() { ("skipPhases", skip_phases) } else { ("--skip-phase", skip_phase) };
-    let skip = skip_names.iter().filter_map(|name| problems.keep(phase(skip_field, name))).collect();
-    let wait = wait::level(pick(wait_flag, "--wait", wait, "wait"), &spec, &mut problems);
-    let timeout = match pick(timeout_flag, "--timeout", timeout, "timeout") {
-        Some(given) => problems.keep(converted(&given, units::duration).and_then(|limit| {
-            let zero = limit.is_zero().then(|| Problem::new(given.field, "0", "must be longer than nothing"));
-            zero.map_or(Ok(limit), Err)
-        })),
-        None => Some(DEFAULT_TIMEOUT),
-    };
+    let skip = skip_phases.unwrap_or_default();
+    let skip = skip.iter().filter_map(|name| problems.keep(phase(name))).collect();
+    let wait = wait::level(wait, &spec, &mut problems);
+    let timeout = timeout.and_then(|text| problems.keep(time_limit(&text)));
 
     check::spec(&spec, &mut problems);
-    problems.into_result()?;
+    problems.into_result(&origins)?;
     Ok(Settings {
         spec,
+        origins,
         ca: None,
         disks: Vec::new(),
         skip,
         wait,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
-        retain: retain_flag || retain.unwrap_or(false),
-        progress: progress_flag.or(progress).unwrap_or_default(),
+        retain: retain.unwrap_or(false),
+        progress: progress.unwrap_or_default(),
     })
 }
 
@@ -243,45 +173,47 @@ fn set<T>(field: &mut T, value: Option<T>) {
 
 /// Judges a text with one of [`units`]' readers.
 pub(super) fn converted<T>(
-    given: &Given<String>,
+    field: &str,
+    text: &str,
     read: impl Fn(&str) -> Result<T, &'static str>,
 ) -> Result<T, Problem> {
-    read(&given.value).map_err(|rule| Problem::new(given.field, format_args!("{:?}", given.value), rule))
+    read(text).map_err(|rule| Problem::new(field, format_args!("{text:?}"), rule))
 }
 
-fn proxy_mode(given: &Given<String>) -> Result<KubeProxyMode, Problem> {
+fn time_limit(text: &str) -> Result<Duration, Problem> {
+    let limit = converted("timeout", text, units::duration)?;
+    match limit.is_zero() {
+        true => Err(Problem::new("timeout", text, "must be longer than nothing")),
+        false => Ok(limit),
+    }
+}
+
+fn proxy_mode(text: &str) -> Result<KubeProxyMode, Problem> {
     const MODES: [KubeProxyMode; 2] = [KubeProxyMode::Nftables, KubeProxyMode::Iptables];
-    let found = MODES.into_iter().find(|mode| mode.as_str() == given.value);
-    found.ok_or_else(|| {
-        Problem::new(given.field, format_args!("{:?}", given.value), "must be nftables or iptables")
+    MODES.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| {
+        Problem::new("kubeProxy.mode", format_args!("{text:?}"), "must be nftables or iptables")
     })
 }
 
-fn phase(field: &str, name: &str) -> Result<PhaseId, Problem> {
+fn phase(name: &str) -> Result<PhaseId, Problem> {
     PhaseId::ALL.iter().copied().find(|id| id.name() == name).ok_or_else(|| {
         let names: Vec<_> = PhaseId::ALL.iter().map(|id| id.name()).collect();
-        Problem::new(field, format_args!("{name:?}"), format_args!("must be one of {}", names.join(", ")))
+        let rule = format!("must be one of {}", names.join(", "));
+        Problem::new("skipPhases", format_args!("{name:?}"), rule)
     })
 }
 
-fn etcd(
-    spec: &mut EtcdSpec,
-    durable: Option<bool>,
-    tmpfs_size: Option<String>,
-    quota: Option<String>,
-    problems: &mut Problems,
-) {
+fn apply_etcd(spec: &mut EtcdSpec, file: EtcdFile, problems: &mut Problems) {
+    let EtcdFile { durable, fsync, tmpfs_size, quota } = file;
     if durable == Some(true) && !spec.durable {
         // A new cluster: the default so far is what fits into the tmpfs.
         spec.quota_bytes = EtcdSpec::DURABLE_QUOTA;
     }
     set(&mut spec.durable, durable);
-    if let Some(value) = tmpfs_size {
-        let given = Given { field: "etcd.tmpfsSize", value };
-        set(&mut spec.tmpfs_bytes, problems.keep(converted(&given, units::bytes)));
-    }
-    if let Some(value) = quota {
-        let given = Given { field: "etcd.quota", value };
-        set(&mut spec.quota_bytes, problems.keep(converted(&given, units::bytes)));
+    spec.fsync = fsync.or(spec.fsync);
+    let sizes =
+        [("etcd.tmpfsSize", tmpfs_size, &mut spec.tmpfs_bytes), ("etcd.quota", quota, &mut spec.quota_bytes)];
+    for (field, text, bytes) in sizes {
+        set(bytes, text.and_then(|text| problems.keep(converted(field, &text, units::bytes))));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, Parser as _};
 use hoist::cli::args::{Cli, Command, UpArgs};
 use hoist::cluster::ready::Level;
-use hoist::config::{Conflict, Settings, check_conflict, defaults, parse_file, settings};
+use hoist::config::{Conflict, EXAMPLE, Origin, Settings, check_conflict, defaults, parse_file, settings};
 use hoist_phases::phases::PhaseId;
 use hoist_phases::spec::{
     BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode, RoleNodes, RoleRule,
@@ -33,7 +33,7 @@ fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
 
 fn shown(settings: &Settings) -> String {
     let spec = serde_json::to_string(&settings.spec).unwrap();
-    let Settings { spec: _, ca, disks, skip, wait, timeout, retain, progress } = settings;
+    let Settings { spec: _, origins: _, ca, disks, skip, wait, timeout, retain, progress } = settings;
     format!("{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
 }
 
@@ -241,7 +241,7 @@ components: {kubelet: {}, owner: {extraArgs: {x: y}}}
     for part in [
         "not a name",
         "tmpfsSize",
-        "\"kubelet\"",
+        "components.kubelet",
         "owner",
         "v1.20.0",
         "192.168.66.0/24",
@@ -297,7 +297,7 @@ fn a_san_is_judged_as_the_certificate_will_judge_it() {
     let with = |san: &str| resolve(&[&format!("--extra-san={san}")], None);
     for bad in ["0.0.0.0", "::", "a.123", "10.0.0", "a..b", "*"] {
         let error = with(bad).unwrap_err();
-        assert!(error.contains("extraSans") && error.contains(bad), "{bad}: {error}");
+        assert!(error.contains("--extra-san") && error.contains(bad), "{bad}: {error}");
     }
     for good in ["localhost", "*.example.org", "10.0.0.1", "fd00::2"] {
         assert!(with(good).is_ok(), "{good}");
@@ -387,14 +387,104 @@ async fn a_manifest_of_the_users_is_read_from_beside_the_file() {
 }
 
 #[test]
-fn the_example_of_the_documentation_works_and_names_every_field() {
+fn the_example_says_what_holds_by_itself_and_names_every_field() {
     let page =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md")).unwrap();
-    let yaml = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
-    let file = parse_file(Path::new("docs/configuration.md"), yaml).unwrap();
-    assert_eq!(settings(flags(&[]), Some(file), base(), None).unwrap().wait, Level::Nodes);
+    assert!(page.contains(&format!("```yaml\n{EXAMPLE}```")), "docs/configuration.md has another example");
+    let file = parse_file(Path::new("example.yaml"), &EXAMPLE.replace("name: hoist", "name: t")).unwrap();
+    let by_example = shown(&settings(flags(&[]), Some(file), base(), None).unwrap());
+    assert_eq!(by_example, shown(&resolve(&[], None).unwrap()));
     for (flag, ..) in PAIRS {
-        assert!(yaml.contains(&format!("--{flag}")), "--{flag} is missing from the example");
+        assert!(EXAMPLE.contains(&format!("--{flag}")), "--{flag} is missing from the example");
+    }
+    let mut fields = Vec::new();
+    names(hoist::config::schema(), &mut fields);
+    assert!(fields.len() > 50, "{fields:?}");
+    for field in fields {
+        assert!(EXAMPLE.contains(&field), "{field} is missing from the example");
+    }
+}
+
+/// Every name of a field in a schema.
+fn names(schema: &serde_json::Value, found: &mut Vec<String>) {
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        found.push(name.clone());
+        names(schema, found);
+    }
+    for inner in ["items", "additionalProperties"].map(|inner| &schema[inner]) {
+        if inner.is_object() {
+            names(inner, found);
+        }
+    }
+}
+
+#[test]
+fn every_mistake_of_shape_is_told_with_its_place() {
+    let yaml = "\
+networking:
+  podSubnett: 10.1.0.0/16
+  nodeMaskSizeIpv4: 300
+etcd: {durable: 'yes', quota: 8Gb}
+retain: [true]
+components:
+  etcd: {extraArgs: {v: [2]}}
+nodes:
+- {kind: container, cont: 2}
+placement: {roles: [{count: 1}]}
+progress: pretty
+";
+    let error = resolve(&[], Some(yaml)).unwrap_err();
+    for wanted in [
+        "c.yaml, line 4, column 3: networking.podSubnett: unknown field; did you mean podSubnet?",
+        "c.yaml, line 5, column 3: networking.nodeMaskSizeIpv4 300: must be 255 or less",
+        "c.yaml, line 6, column 8: etcd.durable: is text, must be true or false",
+        "c.yaml, line 6, column 24: etcd.quota \"8Gb\": must be a size such as",
+        "c.yaml, line 7, column 1: retain: is a list, must be true or false",
+        "c.yaml, line 9, column 22: components.etcd.extraArgs.v: is a list, must be text or a number",
+        "c.yaml, line 11, column 21: nodes[0].cont: unknown field; did you mean count?",
+        "c.yaml, line 12, column 21: placement.roles[0].role: is missing",
+        "c.yaml, line 13, column 1: progress: \"pretty\" is none of its values; there are auto, plain, json",
+    ] {
+        assert!(error.contains(wanted), "{wanted} is missing from:\n{error}");
+    }
+    assert!(error.starts_with("9 settings are wrong"), "{error}");
+}
+
+#[test]
+fn text_is_taken_as_it_is_written() {
+    let yaml = "components: {etcd: {extraArgs: {a: 0644, b: 1.10, c: true, d: ~}}}\ntokenTtl: 0\n";
+    let spec = resolve(&[], Some(&yaml.replace(", d: ~", ""))).unwrap().spec;
+    let args = spec.component(Component::Etcd).extra_args;
+    assert_eq!(args.values().collect::<Vec<_>>(), ["0644", "1.10", "true"]);
+    assert_eq!(spec.token_ttl.0, 0);
+}
+
+#[test]
+fn a_view_is_a_file_that_says_the_same() {
+    for (_, args, _) in PAIRS {
+        let first = resolve(args, None).unwrap();
+        let yaml = hoist::config::view::yaml(&first, &Origin::Default);
+        let again =
+            parse_file(Path::new("view.yaml"), &yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+        let mut base = base();
+        base.token = first.spec.token.clone();
+        // Read from the image that the field names, or resolved from the name, later.
+        let again = settings(flags(&[]), Some(again), base, None).unwrap();
+        assert_eq!(shown(&again), shown(&first), "{args:?}\n{yaml}");
+        assert!(!yaml.contains(&first.spec.token.expose()), "a secret");
+    }
+}
+
+#[test]
+fn a_view_tells_who_has_said_what() {
+    let settings = resolve(&["--pod-subnet=10.1.0.0/16"], Some("etcd: {quota: 512Mi}\n")).unwrap();
+    let yaml = hoist::config::view::yaml(&settings, &Origin::Present);
+    for wanted in [
+        "  podSubnet: 10.1.0.0/16  # --pod-subnet\n",
+        "  quota: 512Mi  # c.yaml, line 3, column 8\n",
+        "  dnsDomain: cluster.local  # the cluster that is there\n",
+    ] {
+        assert!(yaml.contains(wanted), "{wanted} is missing from:\n{yaml}");
     }
 }
 
@@ -419,7 +509,7 @@ async fn a_ca_of_the_users_is_read_whole_or_refused() {
     assert_eq!(format!("{ca:?}"), "UsersCa", "a key in a log is no key any more");
 
     let error = finish(flags(&["--ca-cert", "a.crt"])).await.unwrap_err().to_string();
-    assert_eq!(error, "--ca-cert without --ca-key: a CA signs with its key; give both");
+    assert_eq!(error, "--ca-cert: without ca.key (--ca-key): a CA signs with its key; give both");
 }
 
 #[test]

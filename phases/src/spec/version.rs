@@ -15,9 +15,9 @@ pub struct KubernetesVersion {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum VersionError {
-    #[error("kubernetes version {0:?}: must look like v1.36.3")]
+    #[error("kubernetes {0:?}: must look like v1.36.3")]
     Malformed(String),
-    #[error("kubernetes version {0:?}: hoist knows 1.{min} to 1.{max}", min = SUPPORTED.start(), max = SUPPORTED.end())]
+    #[error("kubernetes {0:?}: hoist knows 1.{min} to 1.{max}", min = SUPPORTED.start(), max = SUPPORTED.end())]
     Unsupported(String),
 }
 

@@ -1,0 +1,285 @@
+//! Settings written as a configuration file again, complete, each value with its origin.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use hoist_phases::spec::{
+    ApiServerSpec, AuditSpec, ClusterSpec, Cni, ComponentSpec, EtcdSpec, NodeKind, NodeSpec, Placement,
+    RoleNodes, RoleRule, Spread, VmSize,
+};
+use serde_json::{Map, Value};
+
+use super::document::drop_nulls;
+use super::file::{
+    API_VERSION, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile, KIND, KubeProxyFile,
+    NetworkingFile, NodeGroup, OwnerFile, PlacementFile, RoleFile, SpreadFile,
+};
+use super::origin::{Origin, Origins};
+use super::{Settings, networking, schema};
+
+/// One value of the settings.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Line {
+    /// Its path in the configuration file.
+    pub field: String,
+    pub value: Value,
+    pub origin: String,
+}
+
+/// The settings as a configuration file that gives the same, with each value's origin as a
+/// comment. `unsaid` is whose the values are that nobody has said.
+pub fn yaml(settings: &Settings, unsaid: &Origin) -> String {
+    let mut text = String::new();
+    let shown = Shown { origins: &settings.origins, unsaid };
+    shown.write(&mut text, "", &value(settings), 0);
+    text
+}
+
+/// The same in rows.
+pub fn lines(settings: &Settings, unsaid: &Origin) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let shown = Shown { origins: &settings.origins, unsaid };
+    shown.rows(&mut lines, "", value(settings));
+    lines
+}
+
+/// What a file begins with.
+const HEADER: [&str; 3] = ["apiVersion", "kind", "name"];
+
+struct Shown<'a> {
+    origins: &'a Origins,
+    unsaid: &'a Origin,
+}
+
+impl Shown<'_> {
+    fn origin(&self, field: &str) -> String {
+        match field {
+            "apiVersion" | "kind" => String::new(),
+            _ => self.origins.of(field).unwrap_or(self.unsaid).to_string(),
+        }
+    }
+
+    fn write(&self, text: &mut String, parent: &str, members: &Map<String, Value>, depth: usize) {
+        // What the file is comes first.
+        let mut members: Vec<_> = members.iter().collect();
+        members
+            .sort_by_key(|(name, _)| HEADER.iter().position(|header| header == name).unwrap_or(HEADER.len()));
+        for (name, value) in members {
+            let field = schema::member(parent, name);
+            let indent = "  ".repeat(depth);
+            match value {
+                Value::Object(members) if !members.is_empty() => {
+                    let _ = writeln!(text, "{indent}{name}:");
+                    self.write(text, &field, members, depth + 1);
+                }
+                value => {
+                    let _ = write!(text, "{indent}{name}: {}", flow(value));
+                    let origin = self.origin(&field);
+                    let comment = if origin.is_empty() { origin } else { format!("  # {origin}") };
+                    let _ = writeln!(text, "{comment}");
+                }
+            }
+        }
+    }
+
+    fn rows(&self, lines: &mut Vec<Line>, parent: &str, members: Map<String, Value>) {
+        for (name, value) in members {
+            let field = schema::member(parent, &name);
+            match value {
+                Value::Object(members) if !members.is_empty() => self.rows(lines, &field, members),
+                value => lines.push(Line { origin: self.origin(&field), field, value }),
+            }
+        }
+    }
+}
+
+/// In one line: text without quotes where it is still text, the rest as JSON, which is YAML too.
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) if serde_saphyr::from_str(text).is_ok_and(|read: Value| read == *value) => {
+            text.clone()
+        }
+        value => value.to_string(),
+    }
+}
+
+fn value(settings: &Settings) -> Map<String, Value> {
+    let mut value = serde_json::to_value(file(settings)).unwrap_or_default();
+    drop_nulls(&mut value);
+    let Value::Object(mut members) = value else { return Map::new() };
+    members.retain(|_, value| value.as_object().is_none_or(|members| !members.is_empty()));
+    members
+}
+
+/// The file that says all of this. The token stays out: whoever may see it has `hoist join-command`.
+pub fn file(settings: &Settings) -> ClusterFile {
+    let Settings { spec, origins: _, ca: _, disks: _, skip, wait, timeout, retain, progress } = settings;
+    let ClusterSpec {
+        name,
+        owner,
+        kubernetes,
+        networking,
+        control_plane_endpoint,
+        listen_address,
+        extra_sans,
+        token: _,
+        token_ttl,
+        etcd,
+        api_server,
+        cni,
+        kube_proxy,
+        reach,
+        placement,
+        components,
+        nodes,
+    } = spec;
+    ClusterFile {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        name: Some(name.to_string()),
+        kubernetes: Some(kubernetes.to_string()),
+        owner: OwnerFile { attach: owner.attach().map(|attach| attach.container.clone()) },
+        networking: NetworkingFile {
+            ip_family: Some(networking::family_of(&networking.pod_subnet).to_owned()),
+            pod_subnet: Some(networking.pod_subnet.to_string()),
+            service_subnet: Some(networking.service_subnet.to_string()),
+            node_mask_size_ipv4: Some(networking.node_mask_size_ipv4),
+            node_mask_size_ipv6: Some(networking.node_mask_size_ipv6),
+            dns_domain: Some(networking.dns_domain.clone()),
+        },
+        control_plane_endpoint: control_plane_endpoint.as_ref().map(ToString::to_string),
+        listen_address: listen_address.map(|address| address.to_string()),
+        extra_sans: Some(extra_sans.clone()),
+        ca: CaFile::default(),
+        token: None,
+        token_ttl: Some(duration(Duration::from_secs(token_ttl.0))),
+        etcd: etcd_file(etcd),
+        api_server: api_server_file(api_server),
+        cni: Some(cni_text(cni)),
+        kube_proxy: KubeProxyFile { mode: Some(kube_proxy.as_str().to_owned()) },
+        reach: Some(reach.as_str().to_owned()),
+        components: components.iter().map(component).collect(),
+        nodes: Some(groups(nodes)),
+        placement: placement_file(placement),
+        skip_phases: Some(skip.iter().map(|phase| phase.name().to_owned()).collect()),
+        wait: Some(wait.to_string()),
+        timeout: Some(duration(*timeout)),
+        retain: Some(*retain),
+        progress: Some(*progress),
+    }
+}
+
+fn etcd_file(spec: &EtcdSpec) -> EtcdFile {
+    let EtcdSpec { durable, fsync, tmpfs_bytes, quota_bytes } = spec;
+    EtcdFile {
+        durable: Some(*durable),
+        fsync: *fsync,
+        tmpfs_size: Some(bytes(*tmpfs_bytes)),
+        quota: Some(bytes(*quota_bytes)),
+    }
+}
+
+fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
+    let ApiServerSpec { admission_plugins, admission_config, audit } = spec;
+    let audit = audit.as_ref().map(|AuditSpec { policy, log_max_size_mib, log_max_backups }| AuditFile {
+        policy: policy.clone(),
+        log_max_size: Some(format!("{log_max_size_mib}Mi")),
+        log_max_backups: Some(*log_max_backups),
+    });
+    ApiServerFile {
+        admission_plugins: Some(admission_plugins.clone()),
+        admission_config: admission_config.clone(),
+        audit,
+    }
+}
+
+/// A manifest by what it was read from.
+fn cni_text(cni: &Cni) -> String {
+    use sha2::Digest as _;
+    match cni {
+        Cni::KubeRouter => "kube-router".to_owned(),
+        Cni::None => "none".to_owned(),
+        Cni::Manifest { origin, yaml } if origin.contains("://") => {
+            let digest: String =
+                sha2::Sha256::digest(yaml).iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{origin}#sha256={digest}")
+        }
+        Cni::Manifest { origin, .. } => origin.clone(),
+    }
+}
+
+fn component(spec: &ComponentSpec) -> (String, ComponentFile) {
+    let ComponentSpec { component, extra_args, memory_bytes, cpu_millis } = spec;
+    let cpus = match cpu_millis % 1000 {
+        0 => (cpu_millis / 1000).to_string(),
+        _ => format!("{cpu_millis}m"),
+    };
+    let file = ComponentFile {
+        extra_args: extra_args.clone(),
+        memory: Some(bytes(*memory_bytes)),
+        cpus: Some(cpus),
+    };
+    (component.name().to_owned(), file)
+}
+
+/// Neighbours that are alike make a group.
+fn groups(nodes: &[NodeSpec]) -> Vec<NodeGroup> {
+    let alike = |a: &NodeSpec, b: &NodeSpec| (a.kind, &a.image) == (b.kind, &b.image);
+    let group = |nodes: &[NodeSpec]| {
+        let first = nodes.first()?;
+        let size = match first.kind {
+            NodeKind::Container => None,
+            NodeKind::Vm(size) => Some(size),
+        };
+        Some(NodeGroup {
+            kind: Some(first.kind.name().to_owned()),
+            count: u32::try_from(nodes.len()).ok(),
+            cpus: size.map(|VmSize { cpus, .. }| cpus),
+            memory: size.map(|VmSize { memory_mib, .. }| bytes(u64::from(memory_mib) << 20)),
+            disk: size.map(|VmSize { disk_gib, .. }| bytes(u64::from(disk_gib) << 30)),
+            image: first.image.clone(),
+        })
+    };
+    nodes.chunk_by(alike).filter_map(group).collect()
+}
+
+fn placement_file(placement: &Placement) -> PlacementFile {
+    let Placement { roles, spread: Spread { enabled, namespaces, labels }, policy } = placement;
+    let role = |RoleRule { role, nodes, taint }: &RoleRule| {
+        let (mut names, mut count, mut selector) = (None, None, None);
+        match nodes {
+            RoleNodes::All => {}
+            RoleNodes::Named(nodes) => names = Some(nodes.iter().cloned().collect()),
+            RoleNodes::Count(number) => count = Some(*number),
+            RoleNodes::Selected(labels) => selector = Some(labels.clone()),
+        }
+        RoleFile { role: role.clone(), nodes: names, count, selector, taint: Some(*taint) }
+    };
+    PlacementFile {
+        policy: policy.clone(),
+        roles: Some(roles.iter().map(role).collect()),
+        spread: SpreadFile {
+            enabled: Some(*enabled),
+            namespaces: Some(namespaces.clone()),
+            labels: Some(BTreeMap::clone(labels)),
+        },
+    }
+}
+
+/// With the largest unit that leaves a whole number.
+fn bytes(bytes: u64) -> String {
+    let units = [("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let fits = |shift: u32| bytes > 0 && bytes.trailing_zeros() >= shift;
+    let unit = units.into_iter().find(|(_, shift)| fits(*shift));
+    unit.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
+fn duration(duration: Duration) -> String {
+    match duration.as_secs() {
+        0 => "0".to_owned(),
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    }
+}
