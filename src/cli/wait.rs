@@ -4,13 +4,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use hoist_phases::spec::ClusterSpec;
 
 use super::args::{Global, WaitArgs};
 use super::session::{self, Session};
 use crate::cluster::kube::{Access, Api};
-use crate::cluster::ready::{self, Level, Target};
+use crate::cluster::ready::{self, Level, ReadyError, Target};
 use crate::cluster::rollout::{self, Goal};
 use crate::config::{self, Invalid, Problem};
 use crate::error::BoxError;
@@ -34,6 +34,15 @@ fn lines(unready: &[String]) -> String {
 enum Awaited {
     Deployment { name: String, goal: Goal },
     Level(Level),
+}
+
+impl Awaited {
+    fn level(&self) -> Option<Level> {
+        match self {
+            Self::Level(level) => Some(*level),
+            Self::Deployment { .. } => None,
+        }
+    }
 }
 
 impl FromStr for Awaited {
@@ -74,7 +83,7 @@ pub(super) async fn run(global: &Global, args: &WaitArgs) -> Result<(), BoxError
     let session = Session::new(global)?;
     let cluster = Cluster::of(&session, &awaited).await?;
     let waits = awaited.iter().map(|awaited| cluster.wait(awaited, &args.namespace, timeout));
-    let unready: Vec<_> = join_all(waits).await.into_iter().filter_map(Result::err).flatten().collect();
+    let unready = try_join_all(waits).await?.concat();
     if unready.is_empty() { Ok(()) } else { Err(NotReady { timeout, unready }.into()) }
 }
 
@@ -88,35 +97,45 @@ impl Cluster {
     async fn of(session: &Session, awaited: &[Awaited]) -> Result<Self, BoxError> {
         let kubeconfig = session.kubeconfig()?;
         let api = Access::from_kubeconfig(&kubeconfig)?.connect()?;
-        let levels = awaited.iter().any(|awaited| matches!(awaited, Awaited::Level(_)));
-        let levels = match levels {
-            true => Some((session::engine().await?, session.spec()?, kubeconfig)),
-            false => None,
-        };
-        Ok(Self { api, levels })
+        let levels: Vec<Level> = awaited.iter().filter_map(Awaited::level).collect();
+        if levels.is_empty() {
+            return Ok(Self { api, levels: None });
+        }
+        let spec = session.spec()?;
+        let barred = levels.iter().find_map(|level| Some((level, level.barred(&spec)?)));
+        if let Some((level, rule)) = barred {
+            return Err(Invalid::one(Problem::new("--for", format_args!("level={level}"), rule)).into());
+        }
+        Ok(Self { api, levels: Some((session::engine().await?, spec, kubeconfig)) })
     }
 
-    async fn wait(&self, awaited: &Awaited, namespace: &str, timeout: Duration) -> Result<(), Vec<String>> {
+    /// What is not ready when the time has run out. Whatever else stops the waiting is an error, at
+    /// once.
+    async fn wait(
+        &self,
+        awaited: &Awaited,
+        namespace: &str,
+        timeout: Duration,
+    ) -> Result<Vec<String>, BoxError> {
         match awaited {
             Awaited::Deployment { name, goal } => {
-                rollout::wait(&self.api, namespace, name, *goal, timeout).await?;
+                if let Err(unready) = rollout::wait(&self.api, namespace, name, *goal, timeout).await {
+                    return Ok(unready);
+                }
                 report::tell(format_args!("Deployment {namespace}/{name} is ready"));
             }
             Awaited::Level(level) => {
-                let Some((engine, spec, kubeconfig)) = &self.levels else { return Ok(()) };
-                let target = Target::new(spec, engine.as_ref(), kubeconfig);
-                let target = target.map_err(|error| vec![causes(&error)])?;
-                let result = ready::wait(&target, *level, timeout, |_, _| {}).await;
-                result.map_err(|error| vec![causes(&error)])?;
-                report::tell(format_args!("level {level} is reached"));
+                let Some((engine, spec, kubeconfig)) = &self.levels else { return Ok(Vec::new()) };
+                let target = Target::new(spec, engine.as_ref(), kubeconfig)?;
+                match ready::wait(&target, *level, timeout, |_, _| {}).await {
+                    Ok(()) => report::tell(format_args!("level {level} is reached")),
+                    Err(error @ ReadyError::Deadline { .. }) => return Ok(vec![error.to_string()]),
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
-}
-
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    crate::error::chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

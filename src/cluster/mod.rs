@@ -7,4 +7,5 @@ pub mod down;
 pub mod kube;
 pub mod ready;
 pub mod rollout;
+pub(crate) mod selector;
 pub mod status;

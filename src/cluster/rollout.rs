@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use hoist_phases::object::ObjectRef;
-use hoist_phases::ports::{KubeApi as _, KubeError};
+use hoist_phases::ports::KubeError;
 use serde_json::Value;
 
 use super::kube::Api;
+use super::selector::shown;
 
 /// How much of a Deployment has to be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,13 +92,20 @@ fn missing(deployment: Option<&Value>, goal: Goal) -> Option<String> {
 }
 
 async fn unready_pods(api: &Api, deployment: &Value) -> Result<Vec<String>, KubeError> {
-    let labels = deployment["spec"]["selector"]["matchLabels"].as_object();
-    let pair = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
-    let selector: Vec<_> = labels.into_iter().flatten().map(pair).collect();
-    let pods = api.list("v1", "Pod", Some(&selector.join(","))).await?;
-    let namespace = &deployment["metadata"]["namespace"];
-    let here = pods.iter().filter(|pod| pod["metadata"]["namespace"] == *namespace);
-    Ok(here.filter_map(why_not_ready).collect())
+    let selector = selector(&deployment["spec"]["selector"]);
+    let namespace = deployment["metadata"]["namespace"].as_str();
+    let pods = api.list_in(namespace, "v1", "Pod", Some(&selector)).await?;
+    Ok(pods.iter().filter_map(why_not_ready).collect())
+}
+
+/// A LabelSelector of meta/v1 as a query has it.
+fn selector(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let labels = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    let expressions = expressions.filter_map(|expression| serde_json::from_value(expression.clone()).ok());
+    let expressions = expressions.map(|expression| shown(&expression));
+    labels.chain(expressions).collect::<Vec<_>>().join(",")
 }
 
 /// A pod that isn't ready, and what it waits for; `None` when it is.
@@ -173,6 +181,21 @@ mod tests {
             assert!(missing(Some(&old), goal).is_some_and(|why| why.contains("controller")));
             assert_eq!(missing(None, goal).as_deref(), Some("there is none"));
         }
+    }
+
+    #[test]
+    fn pods_are_those_of_the_whole_selector() {
+        let given = json!({
+            "matchLabels": {"app": "a"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["x", "y"]},
+                {"key": "track", "operator": "NotIn", "values": ["canary"]},
+                {"key": "has", "operator": "Exists"},
+                {"key": "lacks", "operator": "DoesNotExist"},
+            ],
+        });
+        assert_eq!(selector(&given), "app=a,tier in (x,y),track notin (canary),has,!lacks");
+        assert_eq!(selector(&json!({"matchExpressions": []})), "");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How much has to answer before `up` returns.
 
-use hoist_phases::spec::{ClusterSpec, Cni, Reach};
+use hoist_phases::spec::{ClusterSpec, Cni};
 
 use super::problem::{Problem, Problems};
 use crate::cluster::ready::Level;
@@ -18,18 +18,17 @@ pub(super) fn level(text: Option<String>, spec: &ClusterSpec, problems: &mut Pro
                 format_args!("must be one of {names}"),
             ));
         }
-        Ok(level @ (Level::Nodes | Level::Dns | Level::Webhook)) if spec.nodes.is_empty() => {
-            problems.push(Problem::new("wait", level, "a cluster without nodes never gets there; use api"));
-        }
-        Ok(level @ (Level::Nodes | Level::Dns | Level::Webhook)) if spec.cni == Cni::None => {
-            let rule = "without a CNI no node gets Ready until you install one; use api";
-            problems.push(Problem::new("wait", level, rule));
-        }
-        Ok(level @ Level::Webhook) if spec.reach == Reach::None => {
-            let rule = "with reach none the API server never reaches pods; use dns";
-            problems.push(Problem::new("wait", level, rule));
-        }
-        Ok(level) => return level,
+        Ok(level) => match barred(level, spec) {
+            Some(rule) => problems.push(Problem::new("wait", level, rule)),
+            None => return level,
+        },
     }
     highest
+}
+
+/// Later somebody may install a CNI: only `up`, which doesn't, never sees the end of it.
+fn barred(level: Level, spec: &ClusterSpec) -> Option<&'static str> {
+    let without_cni = level >= Level::Nodes && spec.cni == Cni::None && !spec.nodes.is_empty();
+    let rule = "without a CNI no node gets Ready until you install one; use api";
+    without_cni.then_some(rule).or_else(|| level.barred(spec))
 }

@@ -2,9 +2,11 @@
 //! how many nodes "didn't match Pod's node affinity/selector".
 
 use hoist_phases::spec::ROLE_LABEL_PREFIX;
+use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
 use serde_json::{Map, Value};
 
 use super::{Facts, Finding};
+use crate::cluster::selector::{is_met, shown};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     facts.pods.iter().filter(|pod| is_unplaced(pod)).filter_map(|pod| finding(pod, &facts.nodes)).collect()
@@ -68,58 +70,25 @@ fn unmet(spec: &Value, nodes: &[Value]) -> Option<Unmet> {
         }
     }
     let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let required: NodeSelector = serde_json::from_value(required.clone()).ok()?;
     // One of the terms has to be met, and all expressions of that one.
-    let terms = required["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty())?;
+    let terms = Some(required.node_selector_terms).filter(|terms| !terms.is_empty())?;
     let unmet: Vec<_> = terms.iter().map(|term| unmet_expression(term, nodes)).collect::<Option<_>>()?;
     let first = unmet.first()?;
     Some(Unmet {
         shown: unmet.iter().map(|expression| shown(expression)).collect::<Vec<_>>().join(" or "),
-        key: first["key"].as_str().unwrap_or_default().to_owned(),
-        absent: first["operator"] == "DoesNotExist" || first["operator"] == "NotIn",
+        key: first.key.clone(),
+        absent: matches!(first.operator.as_str(), "DoesNotExist" | "NotIn"),
     })
 }
 
 /// The first expression of a term that no node meets.
-fn unmet_expression<'a>(term: &'a Value, nodes: &[Value]) -> Option<&'a Value> {
-    let expressions = term["matchExpressions"].as_array();
-    let unmet = |expression: &&Value| !nodes.iter().any(|node| matches(expression, labels(node)));
-    expressions.into_iter().flatten().find(unmet)
-}
-
-/// NodeSelectorRequirement of core/v1.
-fn matches(expression: &Value, labels: Option<&Map<String, Value>>) -> bool {
-    let value = labels.and_then(|labels| labels.get(expression["key"].as_str().unwrap_or_default()));
-    let values = expression["values"].as_array();
-    let listed = || value.is_some_and(|value| values.is_some_and(|values| values.contains(value)));
-    let number =
-        |value: Option<&Value>| value.and_then(Value::as_str).and_then(|text| text.parse::<i64>().ok());
-    let bound = || number(values.and_then(|values| values.first()));
-    match expression["operator"].as_str() {
-        Some("In") => listed(),
-        Some("NotIn") => !listed(),
-        Some("Exists") => value.is_some(),
-        Some("DoesNotExist") => value.is_none(),
-        Some("Gt") => number(value).zip(bound()).is_some_and(|(value, bound)| value > bound),
-        Some("Lt") => number(value).zip(bound()).is_some_and(|(value, bound)| value < bound),
-        // Not known here: nothing is said of it.
-        _ => true,
-    }
-}
-
-/// As kubectl's selectors have it.
-fn shown(expression: &Value) -> String {
-    let key = expression["key"].as_str().unwrap_or_default();
-    let values = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let values = values.collect::<Vec<_>>().join(",");
-    match expression["operator"].as_str() {
-        Some("Exists") => key.to_owned(),
-        Some("DoesNotExist") => format!("!{key}"),
-        Some("In") => format!("{key} in ({values})"),
-        Some("NotIn") => format!("{key} notin ({values})"),
-        Some("Gt") => format!("{key} > {values}"),
-        Some("Lt") => format!("{key} < {values}"),
-        _ => key.to_owned(),
-    }
+fn unmet_expression<'a>(term: &'a NodeSelectorTerm, nodes: &[Value]) -> Option<&'a NodeSelectorRequirement> {
+    let value = |node, key: &str| labels(node).and_then(|labels| labels.get(key)).and_then(Value::as_str);
+    let unmet = |expression: &&NodeSelectorRequirement| {
+        !nodes.iter().any(|node| is_met(expression, value(node, &expression.key)))
+    };
+    term.match_expressions.iter().flatten().find(unmet)
 }
 
 fn labels(node: &Value) -> Option<&Map<String, Value>> {

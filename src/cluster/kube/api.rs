@@ -65,6 +65,35 @@ impl Api {
         Ok(self.resource(&object.api_version, &object.kind).await?.object(object))
     }
 
+    /// Objects of a kind with these labels, in one namespace or, where none is named, in all.
+    ///
+    /// # Errors
+    /// When the server refuses or can't be asked.
+    pub async fn list_in(
+        &self,
+        namespace: Option<&str>,
+        api_version: &str,
+        kind: &str,
+        selector: Option<&str>,
+    ) -> Result<Vec<Value>, KubeError> {
+        let mut path = self.resource(api_version, kind).await?.collection(api_version, namespace);
+        if let Some(selector) = selector {
+            path = format!("{path}?labelSelector={}", encode(selector));
+        }
+        let object = format!("all {kind}");
+        let subject = Subject { operation: "list", object: &object };
+        let mut list = subject.value(subject.send(&self.client, Method::GET, &path, None).await?)?;
+        let Value::Array(mut items) = list["items"].take() else {
+            return Err(subject.unexpected("a list without items"));
+        };
+        for item in &mut items {
+            // Left out within lists of built-in kinds.
+            item["apiVersion"] = json!(api_version);
+            item["kind"] = json!(kind);
+        }
+        Ok(items)
+    }
+
     pub(super) async fn get_at(&self, subject: Subject<'_>, path: &str) -> Result<Option<Value>, KubeError> {
         let answer = subject.send(&self.client, Method::GET, path, None).await?;
         if answer.0 == 404 {
@@ -120,22 +149,7 @@ impl KubeApi for Api {
         kind: &str,
         selector: Option<&str>,
     ) -> Result<Vec<Value>, KubeError> {
-        let mut path = self.resource(api_version, kind).await?.collection(api_version, None);
-        if let Some(selector) = selector {
-            path = format!("{path}?labelSelector={}", encode(selector));
-        }
-        let object = format!("all {kind}");
-        let subject = Subject { operation: "list", object: &object };
-        let mut list = subject.value(subject.send(&self.client, Method::GET, &path, None).await?)?;
-        let Value::Array(mut items) = list["items"].take() else {
-            return Err(subject.unexpected("a list without items"));
-        };
-        for item in &mut items {
-            // Left out within lists of built-in kinds.
-            item["apiVersion"] = json!(api_version);
-            item["kind"] = json!(kind);
-        }
-        Ok(items)
+        self.list_in(None, api_version, kind, selector).await
     }
 
     /// On a fresh cluster a single request: creates first, and looks only when that collides.

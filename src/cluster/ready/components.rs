@@ -107,9 +107,9 @@ pub(super) async fn ready_endpoints(
     service: &str,
 ) -> Result<Vec<String>, KubeError> {
     let selector = format!("kubernetes.io/service-name={service}");
-    let slices = api.list("discovery.k8s.io/v1", "EndpointSlice", Some(&selector)).await?;
-    let slices = slices.iter().filter(|slice| slice["metadata"]["namespace"] == namespace);
-    let endpoints = slices.filter_map(|slice| slice["endpoints"].as_array()).flatten();
+    let slices =
+        api.list_in(Some(namespace), "discovery.k8s.io/v1", "EndpointSlice", Some(&selector)).await?;
+    let endpoints = slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten();
     let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] == true);
     let addresses = ready.filter_map(|endpoint| endpoint["addresses"].as_array()).flatten();
     Ok(addresses.filter_map(|address| address.as_str().map(str::to_owned)).collect())

@@ -16,7 +16,7 @@ use futures_util::future::{BoxFuture, FutureExt, try_join_all};
 use hoist_phases::engine::PhaseError;
 use hoist_phases::phases::wait::{Poll, TimedOut, until};
 use hoist_phases::ports::{KubeError, Runtime};
-use hoist_phases::spec::ClusterSpec;
+use hoist_phases::spec::{ClusterSpec, Reach};
 use serde::{Deserialize, Serialize};
 
 use super::kube::{Access, Api};
@@ -68,6 +68,19 @@ impl Level {
             Self::Nodes => "all nodes are Ready",
             Self::Dns => "the cluster's DNS answers on every node",
             Self::Webhook => "the API server reaches pods by their addresses",
+        }
+    }
+
+    /// Why a cluster of these settings never gets there, and what to ask for instead.
+    pub fn barred(self, spec: &ClusterSpec) -> Option<&'static str> {
+        match self {
+            Self::Nodes | Self::Dns | Self::Webhook if spec.nodes.is_empty() => {
+                Some("a cluster without nodes never gets there; use api")
+            }
+            Self::Webhook if spec.reach == Reach::None => {
+                Some("with reach none the API server never reaches pods; use dns")
+            }
+            _ => None,
         }
     }
 }
@@ -125,8 +138,8 @@ pub enum ReadyError {
 
 /// Why no amount of waiting helps.
 #[derive(Debug, thiserror::Error)]
-#[error("the cluster has no nodes")]
-struct NoNodes;
+#[error("{0}")]
+struct Barred(&'static str);
 
 /// Waits for a level and those before it, side by side; `reached` is told of each as it comes,
 /// with the time since the call.
@@ -159,10 +172,8 @@ fn probe<'a>(
     level: Level,
     deadline: Duration,
 ) -> BoxFuture<'a, Result<(), PhaseError>> {
-    let without_nodes =
-        target.spec.nodes.is_empty() && matches!(level, Level::Nodes | Level::Dns | Level::Webhook);
-    if without_nodes {
-        return async { Err(NoNodes.into()) }.boxed();
+    if let Some(why) = level.barred(target.spec) {
+        return async move { Err(Barred(why).into()) }.boxed();
     }
     match level {
         Level::Join => join::probe(target, deadline).boxed(),

@@ -15,7 +15,7 @@ const HEALTH: &str = "8080/proxy/health";
 
 /// Asks every ready replica.
 pub(super) async fn probe(api: &Api) -> Result<Poll<()>, PhaseError> {
-    let pods = match api.list("v1", "Pod", Some("k8s-app=kube-dns")).await {
+    let pods = match api.list_in(Some("kube-system"), "v1", "Pod", Some("k8s-app=kube-dns")).await {
         Ok(pods) => pods,
         Err(error) => return Ok(not_yet(&error)),
     };
