@@ -101,7 +101,7 @@ pub(super) fn resolve(
     if let Some(container) = attach {
         // The name of whatever an earlier run attached to stays with it.
         let prefix = spec.owner.attach().and_then(|present| present.prefix.clone());
-        spec.owner = Owner::Attach(Attach { container, prefix });
+        spec.owner = Owner::Attach(Attach { container, prefix, registry: None });
         spec.nodes.clear();
     }
     if let Some(text) = mode {

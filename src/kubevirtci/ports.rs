@@ -103,15 +103,27 @@ pub enum PortsError {
 }
 
 pub(super) async fn run(cluster: &Cluster, port: Option<PortName>, container: &str) -> Result<(), BoxError> {
-    let name = cluster.container(container);
-    let found = cluster.engine.docker().inspect_container(&name, None).await;
-    let found = found.map_err(|_| PortsError::NoContainer(name))?;
-    let ports = found.network_settings.and_then(|settings| settings.ports).unwrap_or_default();
+    let ports = of_container(cluster, container).await?;
     let text = match port {
         Some(port) => format!("{}\n", published(&ports, port)?),
         None => all(&ports),
     };
     Ok(report::data(text)?)
+}
+
+/// The number on the host of a port of the cluster's.
+///
+/// # Errors
+/// When it isn't published.
+pub(super) async fn on_host(cluster: &Cluster, port: PortName) -> Result<u16, PortsError> {
+    published(&of_container(cluster, "dnsmasq").await?, port)
+}
+
+async fn of_container(cluster: &Cluster, container: &str) -> Result<PortMap, PortsError> {
+    let name = cluster.container(container);
+    let found = cluster.engine.docker().inspect_container(&name, None).await;
+    let found = found.map_err(|_| PortsError::NoContainer(name))?;
+    Ok(found.network_settings.and_then(|settings| settings.ports).unwrap_or_default())
 }
 
 /// The number on the host.

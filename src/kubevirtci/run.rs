@@ -4,6 +4,7 @@
 
 mod control_plane;
 mod image;
+mod push;
 
 use std::time::Instant;
 

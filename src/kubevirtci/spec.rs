@@ -43,6 +43,9 @@ const OF_FIELDS: [&str; 10] = [
     "advertise-address",
 ];
 
+/// The cluster's own registry, as its machines call it; they ask for no certificate there.
+pub(super) const REGISTRY: &str = "registry:5000";
+
 const AUDIT_DEFAULT: &str = include_str!("../../manifests/kubevirtci/audit-default.yaml");
 const AUDIT_ALL: &str = include_str!("../../manifests/kubevirtci/audit-all.yaml");
 const PSA_PRIVILEGED: &str = include_str!("../../manifests/kubevirtci/psa-privileged.yaml");
@@ -72,7 +75,11 @@ pub(super) fn cluster(
     provider: &Provider,
 ) -> Result<ClusterSpec, BoxError> {
     let mut spec = config::defaults(cluster_name(prefix)?, BootstrapToken::parse(&provider.token)?);
-    let attach = Attach { container: dnsmasq.to_owned(), prefix: Some(prefix.to_owned()) };
+    let attach = Attach {
+        container: dnsmasq.to_owned(),
+        prefix: Some(prefix.to_owned()),
+        registry: Some(REGISTRY.to_owned()),
+    };
     spec.owner = Owner::Attach(attach);
     spec.nodes.clear();
     spec.kubernetes = provider.version;
@@ -204,6 +211,18 @@ mod tests {
         assert!(spec.placement.roles.is_empty() && !spec.placement.spread.enabled);
         assert!(spec.nodes.is_empty() && spec.cni == Cni::None && spec.reach == Reach::Routes);
         assert_eq!(super::super::super::config::check_conflict(&spec, &spec), Ok(()));
+    }
+
+    #[test]
+    fn machines_pull_what_calico_needs_of_ours_from_the_registry() {
+        use hoist_phases::phases::images;
+        let agent = |spec: &ClusterSpec| images::needed(spec).iter().any(|name| name.contains("-agent:"));
+        let calico = spec(&[]);
+        assert_eq!(calico.reach, Reach::Konnectivity);
+        assert!(agent(&calico));
+        let name = images::on_nodes(&calico, "konnectivity-agent");
+        assert_eq!(name, "registry:5000/hoist/konnectivity-agent:v1.36.3");
+        assert!(!agent(&spec(&["--flannel"])));
     }
 
     #[test]

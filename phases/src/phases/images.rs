@@ -8,6 +8,15 @@ pub fn reference(spec: &ClusterSpec, name: &str) -> String {
     format!("localhost/hoist/{name}:{}", spec.kubernetes)
 }
 
+/// What pods of hoist's addons call their image. Machines that are not hoist's have none of the
+/// `localhost` registry.
+pub fn on_nodes(spec: &ClusterSpec, name: &str) -> String {
+    match spec.owner.attach().and_then(|attach| attach.registry.as_deref()) {
+        Some(registry) => format!("{registry}/hoist/{name}:{}", spec.kubernetes),
+        None => reference(spec, name),
+    }
+}
+
 /// The image that a node's machine is made from.
 pub fn of_node(spec: &ClusterSpec, node: &NodeSpec) -> String {
     let name = match node.kind {
@@ -22,8 +31,11 @@ pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let control_plane =
         ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-server");
+    let registry = spec.owner.attach().and_then(|attach| attach.registry.as_ref());
+    let pushed = konnectivity.and(registry).map(|_| "konnectivity-agent");
     let nodes: std::collections::BTreeSet<_> = spec.nodes.iter().map(|node| of_node(spec, node)).collect();
-    control_plane.into_iter().chain(konnectivity).map(|name| reference(spec, name)).chain(nodes).collect()
+    let named = control_plane.into_iter().chain(konnectivity).chain(pushed);
+    named.map(|name| reference(spec, name)).chain(nodes).collect()
 }
 
 /// The images that pods of hoist's addons run, preloaded into hoist's own node image.

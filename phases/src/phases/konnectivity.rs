@@ -116,7 +116,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
     let mut manifest = Manifest::parse(MANIFEST.0, MANIFEST.1)?;
     manifest.edit("konnectivity-agent", |set: &mut DaemonSet| {
         let template = set.spec.as_mut().map(|s| &mut s.template).ok_or(EditError("spec.template"))?;
-        addon::set_images(Some(template), &images::reference(spec, "konnectivity-agent"))?;
+        addon::set_images(Some(template), &images::on_nodes(spec, "konnectivity-agent"))?;
         let containers = template.spec.as_mut().map(|pod| pod.containers.iter_mut()).into_iter().flatten();
         let mut arguments = containers.flat_map(|container| container.args.iter_mut().flatten());
         let host = arguments.find(|argument| argument.starts_with(SERVER_HOST));

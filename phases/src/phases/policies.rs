@@ -70,7 +70,8 @@ mod tests {
     #[test]
     fn every_file_a_flag_names_is_in_the_container() {
         let mut spec = test_spec();
-        spec.owner = Owner::Attach(Attach { container: "p-dnsmasq".into(), prefix: Some("p".into()) });
+        spec.owner =
+            Owner::Attach(Attach { container: "p-dnsmasq".into(), prefix: Some("p".into()), registry: None });
         spec.api_server.admission_config = Some("kind: AdmissionConfiguration".into());
         spec.api_server.audit = Some(AuditSpec::new("kind: Policy"));
         let mut flags = Flags::default();

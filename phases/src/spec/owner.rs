@@ -21,6 +21,10 @@ pub struct Attach {
     /// name then find them.
     #[serde(default)]
     pub prefix: Option<String>,
+    /// `HOST[:PORT]` of the registry that the machines pull the images of hoist's addons from;
+    /// absent when they bring them along.
+    #[serde(default)]
+    pub registry: Option<String>,
 }
 
 impl Owner {

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::super::args::RunArgs;
 use super::super::provider::{self, Provider};
 use super::super::{Cluster, guest, spec};
+use super::push;
 use crate::cluster::kube::Connector;
 use crate::error::BoxError;
 use crate::images::{self as image_store, EnsureOptions, IMAGES, Progress};
@@ -129,7 +130,8 @@ pub(super) async fn start(
         timeout: TIMEOUT,
     };
     let plan = Plan::new(PHASES)?.skipping(&SKIPPED, "the provider's");
-    run_plan(&plan, &context).await?;
+    let running = async { run_plan(&plan, &context).await.map_err(BoxError::from) };
+    tokio::try_join!(running, push::addons(cluster, &context.spec))?;
     let pki = context.outputs.pki.get()?;
     let endpoint = spec.networking.api_endpoint();
     let server = format!("https://{endpoint}");

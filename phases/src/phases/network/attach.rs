@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_owners_tasks_are_shared_out() {
         let mut spec = crate::spec::test_spec();
-        let attach = Attach { container: "p-dnsmasq".into(), prefix: Some("p".into()) };
+        let attach = Attach { container: "p-dnsmasq".into(), prefix: Some("p".into()), registry: None };
         spec.owner = crate::spec::Owner::Attach(attach);
         let keeper = keeper(&spec);
         assert_eq!(keeper.name, "p-keeper");
