@@ -48,7 +48,7 @@ bench: NODE_KIND = vm
 bench: images
 	@cargo test --locked --quiet --package hoist --test bench -- $(BENCH)
 
-# kubevirtci's cluster-up with two emulated nodes, from a stand-in for its cluster image.
+# More of kubevirtci's cluster-up than `test` has, from the same stand-in for its cluster image.
 test-kubevirtci: setup
 	@scripts/test kubevirtci
 

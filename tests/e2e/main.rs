@@ -19,6 +19,7 @@ mod interrupted;
 mod joins;
 mod kubeadm_parity;
 mod kubevirtci;
+mod kubevirtci_more;
 mod lifecycle;
 mod network;
 mod node_images;

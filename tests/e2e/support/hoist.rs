@@ -26,6 +26,13 @@ pub(crate) struct Done {
     pub(crate) stderr: String,
 }
 
+impl Done {
+    /// Of a command, run to its end.
+    pub(crate) fn of(mut command: Command) -> Self {
+        done(command.output().expect("the program can be started"))
+    }
+}
+
 /// Variables of this process that would change what the program does.
 const UNWANTED: [&str; 9] = [
     "HOIST_NAME",
@@ -91,7 +98,7 @@ impl Hoist {
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Done {
-        done(self.command(args).output().expect("the program can be started"))
+        Done::of(self.command(args))
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {

@@ -3,6 +3,7 @@
 
 mod engine;
 mod hoist;
+mod kubevirtci;
 mod shared;
 mod terminal;
 mod wait;
@@ -14,6 +15,7 @@ pub(crate) use engine::{
     processes_in, remove_image, state, things,
 };
 pub(crate) use hoist::{Done, Hoist, events, wait};
+pub(crate) use kubevirtci::{Kubevirtci, PODS, has_role};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
 pub(crate) use terminal::Terminal;
 pub(crate) use wait::until;
