@@ -80,13 +80,20 @@ pub fn reach(cni: &Cni) -> Reach {
 }
 
 /// Calico hands out blocks of addresses of its own (Calico IPAM), whichever way it is installed:
-/// it is known by its DaemonSet, or by objects and CustomResourceDefinitions of its API group.
+/// it is known by its DaemonSet or operator, or by objects and CustomResourceDefinitions of the API
+/// groups of either.
 fn is_calico(object: &Object) -> bool {
-    let of_calico = |group: &str| group == "projectcalico.org" || group.ends_with(".projectcalico.org");
+    const GROUPS: [&str; 2] = ["projectcalico.org", "tigera.io"];
+    let of_calico = |group: &str| {
+        GROUPS
+            .iter()
+            .any(|own| group.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    };
     let reference = object.reference();
     let own = reference.api_version.split_once('/').is_some_and(|(group, _)| of_calico(group));
     let defined = object.value().pointer("/spec/group").and_then(Value::as_str).is_some_and(of_calico);
-    own || defined || (reference.kind == "DaemonSet" && reference.name == "calico-node")
+    let workload = (reference.kind.as_str(), reference.name.as_str());
+    own || defined || matches!(workload, ("DaemonSet", "calico-node") | ("Deployment", "tigera-operator"))
 }
 
 /// Applies the pod network of the cluster's choice.
@@ -169,11 +176,16 @@ mod tests {
         let daemons =
             "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: calico-node, namespace: kube-system}\n";
         let pool = "apiVersion: projectcalico.org/v3\nkind: IPPool\nmetadata: {name: default}\n";
-        for yaml in [crd, daemons, pool] {
+        let operator = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: tigera-operator, namespace: tigera-operator}\n";
+        let installation =
+            "apiVersion: operator.tigera.io/v1\nkind: Installation\nmetadata: {name: default}\n";
+        for yaml in [crd, daemons, pool, operator, installation] {
             assert_eq!(reach(&manifest(yaml)), Reach::Konnectivity, "{yaml}");
         }
         let flannel = "apiVersion: v1\nkind: Namespace\nmetadata: {name: not-calico-node}\n";
-        for cni in [manifest(flannel), manifest(": no manifest"), Cni::KubeRouter, Cni::None] {
+        let other = "apiVersion: nottigera.io/v1\nkind: Installation\nmetadata: {name: default}\n";
+        for cni in [manifest(flannel), manifest(other), manifest(": no manifest"), Cni::KubeRouter, Cni::None]
+        {
             assert_eq!(reach(&cni), Reach::Routes, "{cni:?}");
         }
     }
