@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use futures_util::future::join_all;
 use hoist_phases::manifest::{Manifest, ManifestError, waves};
 use hoist_phases::object::ObjectRef;
-use hoist_phases::phases::apply::{ApplyError, persist};
+use hoist_phases::phases::apply::{ApplyError, may_still_come, persist};
 use hoist_phases::phases::placement;
 use hoist_phases::ports::Applied;
 use serde::Serialize;
@@ -114,7 +114,10 @@ async fn apply(
     timeout: std::time::Duration,
 ) -> Result<Entry, ApplyError> {
     let reference = ObjectRef::of(&document)?;
-    let applied = persist(&reference, timeout, || api.server_side_apply(&reference, &document)).await?;
+    let applied = persist(&reference, timeout, may_still_come, || {
+        api.server_side_apply(&reference, &document)
+    })
+    .await?;
     let ObjectRef { api_version, kind, namespace, name } = reference;
     let result = match applied {
         Applied::Created => "created",

@@ -278,6 +278,13 @@ fn spread_by_hand(hoist: &Hoist) {
     assert_eq!(term["podAffinityTerm"]["labelSelector"], small["spec"]["selector"]);
     assert_eq!(live()["spec"]["replicas"], 1, "the policy says nothing about this namespace");
 
+    // A refusal stands, however much time there is.
+    hoist.kubectl(&["create", "quota", "none", "--hard=count/deployments.apps=0", "--namespace", "mine"]);
+    let done = give(hoist, &["apply", "--timeout", "1h", "-"], &deployment("forbidden", "mine", "1"));
+    assert_eq!(done.code, Some(1), "{}", done.stderr);
+    assert!(done.stderr.contains("was refused") && done.stderr.contains("exceeded quota"), "{}", done.stderr);
+    hoist.kubectl(&["delete", "quota", "none", "--namespace", "mine"]);
+
     let mut broken = deployment("broken", "mine", "1");
     broken["spec"]["replicaz"] = json!(2);
     let done = give(hoist, &["apply", "-"], &broken);

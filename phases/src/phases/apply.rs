@@ -86,7 +86,7 @@ pub async fn apply(api: &dyn KubeApi, objects: &[Object], deadline: Duration) ->
 }
 
 async fn apply_one(api: &dyn KubeApi, object: &Object, deadline: Duration) -> Result<Applied, ApplyError> {
-    persist(object.reference(), deadline, || api.apply(object)).await
+    persist(object.reference(), deadline, may_succeed_later, || api.apply(object)).await
 }
 
 /// Deletes those objects that are there and hoist's own, and gives their number: what doesn't carry
@@ -100,7 +100,7 @@ pub async fn delete_own(
     deadline: Duration,
 ) -> Result<usize, ApplyError> {
     let deleted = objects.iter().map(Object::reference).map(|object| {
-        persist(object, deadline, move || async move {
+        persist(object, deadline, may_succeed_later, move || async move {
             let live = api.get(object).await?;
             let own = live.is_some_and(|live| live["metadata"]["labels"][MANAGED_BY.0] == MANAGED_BY.1);
             if own {
@@ -112,13 +112,15 @@ pub async fn delete_own(
     Ok(try_join_all(deleted).await?.into_iter().sum())
 }
 
-/// Tries a request for an object again while it may succeed a moment later, until `deadline` has passed.
+/// Tries a request for an object again while `may_succeed` says so of its error, until `deadline`
+/// has passed.
 ///
 /// # Errors
 /// When the server refuses for good or time has run out, with its last word.
 pub async fn persist<T, F, Fut>(
     object: &ObjectRef,
     deadline: Duration,
+    may_succeed: fn(&KubeError) -> bool,
     mut attempt: F,
 ) -> Result<T, ApplyError>
 where
@@ -132,7 +134,7 @@ where
             Err(error) => error,
         };
         let object = object.clone();
-        if !may_succeed_later(&source) {
+        if !may_succeed(&source) {
             return Err(ApplyError::Refused { object, source });
         }
         if begin.elapsed() >= deadline {
@@ -142,13 +144,27 @@ where
     }
 }
 
-/// On a young API server an administrator is Forbidden until the default roles are there, and the
-/// namespace or kind of an object Not Found until someone has made it; another writer between
-/// read and write is a Conflict.
+/// What may succeed a moment later while a cluster starts: on a young API server an administrator is
+/// Forbidden until the default roles are there.
 pub(super) fn may_succeed_later(error: &KubeError) -> bool {
+    may_still_come(error) || matches!(error, KubeError::Status { code: 403, .. })
+}
+
+/// What may succeed a moment later on a cluster that is up: the namespace or kind of an object is Not
+/// Found until someone has made it, and another writer between read and write is a Conflict. A
+/// refusal stands.
+pub fn may_still_come(error: &KubeError) -> bool {
     error.is_transient()
-        || matches!(error, KubeError::Status { code: 403 | 404 | 409, .. })
+        || matches!(error, KubeError::Status { code: 404 | 409, .. })
         || is_early_service(error)
+        || is_early_account(error)
+}
+
+/// In a namespace made a moment ago a pod is Forbidden until its service account is there, and what a
+/// quota counts until the quota's controller has counted.
+fn is_early_account(error: &KubeError) -> bool {
+    const EARLY: [&str; 2] = ["error looking up service account", "status unknown for quota"];
+    matches!(error, KubeError::Status { code: 403, message, .. } if EARLY.iter().any(|early| message.contains(early)))
 }
 
 /// A Service that asks for an address before the API server has loaded its ranges is called
@@ -302,6 +318,24 @@ mod tests {
             assert!(may_succeed_later(&refused(&format!("failed to allocate IP 10.96.0.10: {early}"))));
         }
         assert!(!may_succeed_later(&refused("the provided IP is not in the valid range")));
+    }
+
+    #[test]
+    fn a_refusal_stands_once_the_cluster_is_up() {
+        assert!(may_succeed_later(&status(403)) && !may_still_come(&status(403)));
+        for code in [404, 409, 500, 503] {
+            assert!(may_succeed_later(&status(code)) && may_still_come(&status(code)), "{code}");
+        }
+        for early in ["error looking up service account a/default: not found", "status unknown for quota: q"]
+        {
+            let early = KubeError::Status {
+                operation: "apply",
+                object: "Pod a/b".to_owned(),
+                code: 403,
+                message: format!("pods \"b\" is forbidden: {early}"),
+            };
+            assert!(may_still_come(&early), "{early}");
+        }
     }
 
     #[tokio::test]
