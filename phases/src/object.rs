@@ -1,5 +1,7 @@
 //! Kubernetes objects as values, with the mark by which hoist knows its own.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -61,6 +63,8 @@ pub struct Object {
     reference: ObjectRef,
     hash: String,
     value: Value,
+    /// Number of replicas to create it with, when `value` leaves that to whoever scales it.
+    replicas: Option<u32>,
 }
 
 impl Object {
@@ -78,7 +82,14 @@ impl Object {
         value["metadata"]["labels"][MANAGED_BY.0] = json!(MANAGED_BY.1);
         let hash: String = Sha256::digest(value.to_string()).iter().map(|b| format!("{b:02x}")).collect();
         value["metadata"]["annotations"][HASH_ANNOTATION] = json!(hash);
-        Ok(Self { reference, hash, value })
+        Ok(Self { reference, hash, value, replicas: None })
+    }
+
+    /// The same object with `value`, in which something was added to what it asks for. It keeps its
+    /// hash: once nothing is added any more, an object that has it is still what was asked for.
+    #[must_use]
+    pub fn with_additions(&self, value: Value, replicas: Option<u32>) -> Self {
+        Self { value, replicas, ..self.clone() }
     }
 
     pub fn reference(&self) -> &ObjectRef {
@@ -91,6 +102,14 @@ impl Object {
 
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// What it is created as.
+    pub fn creation(&self) -> Cow<'_, Value> {
+        let Some(replicas) = self.replicas else { return Cow::Borrowed(&self.value) };
+        let mut value = self.value.clone();
+        value["spec"]["replicas"] = json!(replicas);
+        Cow::Owned(value)
     }
 }
 

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use hoist_phases::manifest::{Manifest, ManifestError, waves};
 use hoist_phases::object::ObjectRef;
 use hoist_phases::phases::apply::{ApplyError, may_still_come, persist};
-use hoist_phases::phases::placement;
+use hoist_phases::phases::placement::{Placed, place};
 use hoist_phases::ports::Applied;
 use serde::Serialize;
 use serde_json::Value;
@@ -76,7 +76,7 @@ pub(super) async fn run(global: &Global, args: &ApplyArgs) -> Result<(), BoxErro
     let mut waves = waves(documents).into_iter();
     for wave in waves.by_ref() {
         let applied = wave.into_iter().map(|mut document| {
-            let placed = args.spread && placement::place(&mut document, policy.as_ref());
+            let placed = if args.spread { place(&mut document, policy.as_ref()) } else { Placed::default() };
             apply(&api, document, placed, timeout)
         });
         for result in join_all(applied).await {
@@ -110,12 +110,12 @@ fn read(path: &Path) -> Result<String, ApplyCommandError> {
 async fn apply(
     api: &Api,
     document: Value,
-    placed: bool,
+    Placed { changed, replicas }: Placed,
     timeout: std::time::Duration,
 ) -> Result<Entry, ApplyError> {
     let reference = ObjectRef::of(&document)?;
     let applied = persist(&reference, timeout, may_still_come, || {
-        api.server_side_apply(&reference, &document)
+        api.server_side_apply(&reference, &document, replicas)
     })
     .await?;
     let ObjectRef { api_version, kind, namespace, name } = reference;
@@ -125,6 +125,7 @@ async fn apply(
         // Server-side apply knows no strangers.
         Applied::Unchanged | Applied::Foreign => "unchanged",
     };
+    let placed = changed || (replicas.is_some() && applied == Applied::Created);
     Ok(Entry { api_version, kind, namespace, name, result, placed })
 }
 

@@ -79,6 +79,10 @@ fn live(hoist: &Hoist, name: &str) -> Value {
     hoist.get(&["deployment", name, "--namespace", NAMESPACE])
 }
 
+fn live_number(hoist: &Hoist, name: &str) -> u64 {
+    live(hoist, name)["spec"]["replicas"].as_u64().expect("a number")
+}
+
 fn rolled_out(hoist: &Hoist, name: &str) {
     let what = format!("deployment/{name}");
     hoist.ok(&["wait", "--for", &what, "--namespace", NAMESPACE, "--timeout", "180s"]);
@@ -197,6 +201,14 @@ fn what_is_stated_stays(hoist: &Hoist) {
         assert_eq!(live(hoist, "silent")["spec"]["replicas"], 1);
         hoist.kubectl(&["delete", "deployment", "silent", "--namespace", NAMESPACE]);
     }
+    // A kind of affinity without any term is no statement.
+    let mut empty = deployment("empty", NAMESPACE, "1");
+    empty["spec"]["template"]["spec"]["affinity"] = json!({"podAntiAffinity": {}, "nodeAffinity": {}});
+    hoist.apply(&empty.to_string());
+    let pod = &live(hoist, "empty")["spec"]["template"]["spec"];
+    assert_eq!(pod["affinity"]["podAntiAffinity"][PREFERRED].as_array().map(Vec::len), Some(1), "{pod}");
+    assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
+    hoist.kubectl(&["delete", "deployment", "empty", "--namespace", NAMESPACE]);
     // A plain create says 1 whether that was meant or not.
     given(hoist, &["kubectl", "create", "-f", "-"], &deployment("created", NAMESPACE, "1"));
     let spec = &live(hoist, "created")["spec"];
@@ -277,6 +289,20 @@ fn spread_by_hand(hoist: &Hoist) {
     let term = live()["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][PREFERRED][0].clone();
     assert_eq!(term["podAffinityTerm"]["labelSelector"], small["spec"]["selector"]);
     assert_eq!(live()["spec"]["replicas"], 1, "the policy says nothing about this namespace");
+
+    // The policy's number is for the creation: whoever scales later has the last word.
+    let scaled = || live_number(hoist, "scaled");
+    for (revision, replicas) in [("1", 2), ("2", 2)] {
+        given(hoist, &["apply", "--spread", "-"], &deployment("scaled", NAMESPACE, revision));
+        assert_eq!(scaled(), replicas, "revision {revision}");
+    }
+    for (revision, replicas) in [("3", 3), ("4", 0)] {
+        let number = replicas.to_string();
+        hoist.kubectl(&["scale", "deployment", "scaled", "--replicas", &number, "--namespace", NAMESPACE]);
+        given(hoist, &["apply", "--spread", "-"], &deployment("scaled", NAMESPACE, revision));
+        assert_eq!(scaled(), replicas, "revision {revision}");
+    }
+    hoist.kubectl(&["delete", "deployment", "scaled", "--namespace", NAMESPACE]);
 
     // A refusal stands, however much time there is.
     hoist.kubectl(&["create", "quota", "none", "--hard=count/deployments.apps=0", "--namespace", "mine"]);

@@ -64,7 +64,7 @@ impl Burst {
 /// When no API is there to be asked, or as [`apply`].
 pub async fn phase(cx: &Context, objects: &[Object]) -> Result<Outcome, PhaseError> {
     let api = cx.outputs.api.get()?;
-    let objects = placement::own(&cx.spec, objects)?;
+    let objects = placement::own(&cx.spec, objects);
     Ok(apply(api.as_ref(), &objects, DEADLINE).await?.outcome())
 }
 

@@ -112,7 +112,8 @@ fn find_kind(list: &Value, kind: &str) -> Option<Resource> {
 }
 
 /// What an update must carry over from the object as it is: its version, so that nobody's change
-/// is lost unseen, and labels, annotations and the like that others put on it.
+/// is lost unseen, labels, annotations and the like that others put on it, and a number of replicas
+/// that isn't ours to say.
 fn replacement(wanted: &Value, live: &Value) -> Value {
     let mut object = wanted.clone();
     for map in ["labels", "annotations"] {
@@ -126,6 +127,10 @@ fn replacement(wanted: &Value, live: &Value) -> Value {
         if let Some(value) = live["metadata"].get(field) {
             object["metadata"][field] = value.clone();
         }
+    }
+    let spec = object.get_mut("spec").and_then(Value::as_object_mut);
+    if let (Some(spec), Some(replicas)) = (spec, live["spec"].get("replicas")) {
+        spec.entry("replicas").or_insert_with(|| replicas.clone());
     }
     object
 }
@@ -159,7 +164,8 @@ impl KubeApi for Api {
         let name = reference.to_string();
         let create = Subject { operation: "create", object: &name };
         let home = resource.home(&reference.api_version, reference.namespace.as_deref());
-        let body = Some((JSON, object.value()));
+        let creation = object.creation();
+        let body = Some((JSON, creation.as_ref()));
         let refused =
             create.send(&self.client, Method::POST, &format!("{home}?{FIELD_MANAGER}"), body).await?;
         // A Service with a fixed address is found invalid (its address is taken, by itself)

@@ -106,7 +106,7 @@ async fn what_users_apply_is_told_apart_and_gets_no_mark() -> Result<(), Box<dyn
     let reference = ObjectRef::of(&object(""))?;
     for (value, wanted) in [("one", Applied::Created), ("one", Applied::Unchanged), ("two", Applied::Updated)]
     {
-        assert_eq!(api.server_side_apply(&reference, &object(value)).await?, wanted, "{value}");
+        assert_eq!(api.server_side_apply(&reference, &object(value), None).await?, wanted, "{value}");
     }
     assert_eq!(asked(&server)[..2], [format!("GET {HOME}/a"), format!("PATCH {HOME}/a")]);
     let server = server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,6 +133,41 @@ async fn an_object_of_ours_that_was_edited_is_put_right() -> Result<(), Box<dyn 
     // As the fake keeps the version, so does a server that finds nothing changed by an update.
     edit("written otherwise", Some("7"));
     assert_eq!(api.apply(&config("one")?).await?, Applied::Unchanged);
+    Ok(())
+}
+
+#[tokio::test]
+async fn replicas_that_are_not_ours_to_say_are_given_once() -> Result<(), Box<dyn Error>> {
+    let (server, api) = serve();
+    let path = "/apis/apps/v1/namespaces/b/deployments/a";
+    let deployment = |image: &str| {
+        Object::new(&json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "namespace": "b"}, "spec": {"image": image},
+        }))
+    };
+    let placed = |object: &Object| {
+        let mut value = object.value().clone();
+        value["spec"]["apart"] = json!(true);
+        object.with_additions(value, Some(3))
+    };
+    let spec = || server.lock().unwrap_or_else(PoisonError::into_inner).objects[path]["spec"].clone();
+    assert_eq!(api.apply(&placed(&deployment("one")?)).await?, Applied::Created);
+    assert_eq!(spec(), json!({"image": "one", "apart": true, "replicas": 3}));
+    let scale = |replicas: u32| {
+        let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = server.objects.get_mut(path) {
+            object["spec"]["replicas"] = json!(replicas);
+        }
+    };
+    scale(5);
+    assert_eq!(api.apply(&placed(&deployment("one")?)).await?, Applied::Unchanged);
+    assert_eq!(api.apply(&placed(&deployment("two")?)).await?, Applied::Updated);
+    assert_eq!(spec(), json!({"image": "two", "apart": true, "replicas": 5}));
+    // What is added no more stays until there is another reason to write the object.
+    assert_eq!(api.apply(&deployment("two")?).await?, Applied::Unchanged);
+    assert_eq!(api.apply(&deployment("three")?).await?, Applied::Updated);
+    assert_eq!(spec(), json!({"image": "three", "replicas": 5}));
     Ok(())
 }
 

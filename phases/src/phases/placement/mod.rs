@@ -12,11 +12,11 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
-use crate::object::{Object, ObjectError};
+use crate::object::Object;
 use crate::phases::{Context, apply};
 use crate::spec::{ClusterSpec, PlacementPolicy};
 
-pub use rules::place;
+pub use rules::{Placed, place};
 
 /// What a cluster whose API server has no such policies does instead; `None` when there is
 /// nothing to say.
@@ -34,18 +34,18 @@ fn active(spec: &ClusterSpec) -> Option<&PlacementPolicy> {
 }
 
 /// Objects of hoist's own with the policy's rules put into those that it covers.
-///
-/// # Errors
-/// Never for objects that were made before.
-pub fn own<'a>(spec: &ClusterSpec, objects: &'a [Object]) -> Result<Cow<'a, [Object]>, ObjectError> {
-    let Some(policy) = active(spec) else { return Ok(Cow::Borrowed(objects)) };
+pub fn own<'a>(spec: &ClusterSpec, objects: &'a [Object]) -> Cow<'a, [Object]> {
+    let Some(policy) = active(spec) else { return Cow::Borrowed(objects) };
     let placed = objects.iter().map(|object| {
-        let mut value = object.value().clone();
         let namespace = object.reference().namespace.as_deref().unwrap_or("default");
-        let changed = policy.covers(namespace) && place(&mut value, Some(policy));
-        if changed { Object::new(&value) } else { Ok(object.clone()) }
+        if !policy.covers(namespace) {
+            return object.clone();
+        }
+        let mut value = object.value().clone();
+        let placed = place(&mut value, Some(policy));
+        object.with_additions(value, placed.replicas)
     });
-    placed.collect::<Result<Vec<_>, _>>().map(Cow::Owned)
+    Cow::Owned(placed.collect())
 }
 
 /// Applies the policy, or deletes one that was turned off.

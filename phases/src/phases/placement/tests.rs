@@ -37,7 +37,8 @@ fn deployment(replicas: Option<u32>, pod: Value) -> Value {
 #[test]
 fn a_deployment_that_states_nothing_gets_everything() {
     let mut object = deployment(None, json!({"containers": [], "unknownToUs": true}));
-    assert!(place(&mut object, Some(&policy())));
+    let created_with = Placed { changed: true, replicas: Some(3) };
+    assert_eq!(place(&mut object, Some(&policy())), created_with);
     let term = object.pointer(APART).cloned().unwrap_or_default();
     assert_eq!(term["topologyKey"], "kubernetes.io/hostname");
     assert_eq!(term["labelSelector"], json!({"matchLabels": {"app": "a"}}));
@@ -45,23 +46,23 @@ fn a_deployment_that_states_nothing_gets_everything() {
     assert_eq!(pod["nodeSelector"], json!({"kubernetes.io/os": "linux"}));
     assert_eq!(pod["tolerations"], json!([{"operator": "Exists"}]));
     assert_eq!(pod["unknownToUs"], true);
-    assert_eq!(object["spec"]["replicas"], 3);
+    assert_eq!(object["spec"].get("replicas"), None, "later it is somebody else's number");
     let before = object.clone();
-    assert!(!place(&mut object, Some(&policy())), "once is enough");
-    assert_eq!(object, before);
+    assert_eq!(place(&mut object, Some(&policy())), Placed { changed: false, ..created_with });
+    assert_eq!(object, before, "once is enough");
 }
 
 /// kubevirt/kubevirt: infra Deployments state all of it.
 #[test]
 fn what_is_stated_stays() {
     let pod = json!({
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}},
         "nodeSelector": {"a": "b"}, "tolerations": [{"key": "c", "operator": "Exists"}],
     });
     for replicas in [0, 1] {
         let stated = deployment(Some(replicas), pod.clone());
         let mut object = stated.clone();
-        assert!(!place(&mut object, Some(&policy())));
+        assert_eq!(place(&mut object, Some(&policy())), Placed::default());
         assert_eq!(object, stated);
     }
 }
@@ -75,14 +76,24 @@ fn statements_that_amount_to_the_same_count() {
     };
     let spread = placed(json!({"topologySpreadConstraints": [{"maxSkew": 1}]}));
     assert_eq!(spread["affinity"]["podAntiAffinity"], Value::Null);
-    let near = placed(json!({"affinity": {"podAffinity": {"x": []}}}));
-    assert_eq!(near["affinity"], json!({"podAffinity": {"x": []}}));
-    let on_nodes = placed(json!({"affinity": {"nodeAffinity": {"x": []}}}));
+    let near = placed(json!({"affinity": {"podAffinity": {"x": [1]}}}));
+    assert_eq!(near["affinity"], json!({"podAffinity": {"x": [1]}}));
+    let on_nodes = placed(json!({"affinity": {"nodeAffinity": {"x": [1]}}}));
     assert_eq!(on_nodes["nodeSelector"], Value::Null);
     assert!(on_nodes["affinity"]["podAntiAffinity"].is_object(), "nodes say nothing about neighbours");
     assert_eq!(placed(json!({"nodeName": "node01"}))["nodeSelector"], Value::Null);
-    let empty = placed(json!({"affinity": {}, "tolerations": [], "nodeSelector": null}));
-    assert!(empty["tolerations"].is_array() && empty["nodeSelector"].is_object());
+    for affinity in [
+        json!({}),
+        Value::Null,
+        json!({"podAntiAffinity": {}}),
+        json!({"podAffinity": {"x": []}, "nodeAffinity": {}}),
+    ] {
+        let empty = placed(json!({"affinity": affinity, "tolerations": [], "nodeSelector": null}));
+        assert!(empty["tolerations"] != json!([]) && empty["nodeSelector"].is_object(), "{empty}");
+        let preferred =
+            &empty["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+        assert_eq!(preferred.as_array().map(Vec::len), Some(1), "{empty}");
+    }
 }
 
 #[test]
@@ -90,7 +101,7 @@ fn outside_of_the_policy_replicas_keep_apart_and_that_is_all() {
     for policy in [None, Some(&policy())] {
         let mut object = deployment(None, json!({"containers": []}));
         object["metadata"]["namespace"] = json!("mine");
-        assert!(place(&mut object, policy));
+        assert_eq!(place(&mut object, policy), Placed { changed: true, replicas: None });
         assert!(object.pointer(APART).is_some());
         assert_eq!(object["spec"].get("replicas"), None);
         let pod = &object["spec"]["template"]["spec"];
@@ -105,10 +116,14 @@ fn other_kinds_and_broken_ones_are_left_alone() {
         json!({"apiVersion": "example.org/v1", "kind": "Deployment", "spec": {"template": {"spec": {}}}}),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}}),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": "x"}}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": "x"}),
+        deployment(None, json!({"affinity": "x"})),
+        deployment(None, json!({"affinity": ["podAntiAffinity"], "tolerations": {}})),
+        json!(["apps/v1", "Deployment"]),
     ] {
         let mut after = object.clone();
-        assert!(!place(&mut after, Some(&policy())));
-        assert_eq!(after["spec"]["template"]["spec"], object["spec"]["template"]["spec"]);
+        assert_eq!(place(&mut after, Some(&policy())), Placed::default(), "{object}");
+        assert_eq!(after, object);
     }
 }
 
@@ -121,14 +136,17 @@ fn own_objects_follow_the_policy_where_it_reaches() -> Check {
             &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kubevirt"}}),
         )?,
     ];
-    assert_eq!(own(&spec, &objects)?.as_ref(), objects, "no policy, no change");
+    assert_eq!(own(&spec, &objects).as_ref(), objects, "no policy, no change");
     spec.placement.policy = Some(policy());
-    let placed = own(&spec, &objects)?;
-    assert_eq!(placed[0].value()["spec"]["replicas"], 3);
-    assert_ne!(placed[0].hash(), objects[0].hash());
+    let placed = own(&spec, &objects);
+    assert!(placed[0].value().pointer(APART).is_some());
+    // Those that are there keep their number, and what they got when the policy goes.
+    assert_eq!(placed[0].creation()["spec"]["replicas"], 3);
+    assert_eq!(placed[0].value()["spec"].get("replicas"), None);
+    assert_eq!(placed[0].hash(), objects[0].hash());
     assert_eq!(placed[1], objects[1]);
     spec.placement.policy = Some(PlacementPolicy { namespaces: vec!["other".to_owned()], ..policy() });
-    assert_eq!(own(&spec, &objects)?.as_ref(), objects);
+    assert_eq!(own(&spec, &objects).as_ref(), objects);
     Ok(())
 }
 
