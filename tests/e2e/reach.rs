@@ -7,8 +7,8 @@ use hoist_phases::ports::Runtime as _;
 use serde_json::Value;
 
 use crate::support::{
-    CLIENT, Hoist, SERVER, Webhook, available, block, containers, deploy, engine, exec, forwarded, judged,
-    tell, until,
+    CLIENT, Hoist, SERVER, WITHIN, Webhook, available, block, calls, containers, deploy, engine, exec,
+    forwarded, judged, tell, until,
 };
 
 const GREETING: &str = "I am server\n";
@@ -22,21 +22,22 @@ fn the_api_reaches_nodes_and_pods_as_it_is_told() {
     hoist.ok(&["up", "--nodes", "2", "--reach", "konnectivity"]);
     deploy(&hoist);
     let webhook = Webhook::start(&hoist, "node02");
+    no_service_works_in_the_namespace(&hoist);
 
-    kubelets_are_reached(&hoist);
-    assert_eq!(hoist.kubectl(&["get", "--raw", POD_PROXY]), GREETING);
-    webhook_answers(&hoist, "konnectivity");
-    no_route_leads_to_pods(&hoist);
+    everything_is_reached(&hoist, "konnectivity");
+    assert_eq!(pod_routes(&hoist), Vec::<String>::new());
     nothing_goes_without_the_server(&hoist);
 
-    let before = ids(&hoist);
-    hoist.ok(&["up", "--reach", "none"]);
-    let mut wanted = before.clone();
-    wanted.remove("konnectivity-server");
-    let after = ids(&hoist);
-    let other: Vec<_> = wanted.iter().filter(|(role, id)| after.get(*role) != Some(id)).collect();
-    assert_eq!(other.iter().map(|(role, _)| role.as_str()).collect::<Vec<_>>(), ["kube-apiserver"]);
-    assert_eq!(after.len(), wanted.len(), "{after:?}");
+    changes(&hoist, &["--reach", "routes", "--wait", "webhook"], &["kube-apiserver", "steward"]);
+    assert_eq!(pod_routes(&hoist).len(), 2);
+    everything_is_reached(&hoist, "routes");
+
+    // The API server is the same: what it reaches is the namespace's matter.
+    changes(&hoist, &["--reach", "none"], &["steward"]);
+    until("no route leads to pods", Duration::from_secs(30), || {
+        let routes = pod_routes(&hoist);
+        if routes.is_empty() { Ok(()) } else { Err(routes.join(", ")) }
+    });
     // Kubelets are on the nodes' own network, pods behind them.
     kubelets_are_reached(&hoist);
     pods_are_not_reached(&hoist);
@@ -50,6 +51,32 @@ fn ids(hoist: &Hoist) -> BTreeMap<String, String> {
     all.map(|container| (called(&container.name), container.id)).collect()
 }
 
+/// `up` with these flags makes these containers anew, ends konnectivity's server and touches nothing else.
+fn changes(hoist: &Hoist, flags: &[&str], remade: &[&str]) {
+    let mut wanted = ids(hoist);
+    wanted.remove("konnectivity-server");
+    hoist.ok(&[&["up"], flags].concat());
+    let after = ids(hoist);
+    let other: Vec<_> = wanted.iter().filter(|(role, id)| after.get(*role) != Some(id)).collect();
+    assert_eq!(other.iter().map(|(role, _)| role.as_str()).collect::<Vec<_>>(), remade, "{flags:?}");
+    assert_eq!(after.len(), wanted.len(), "{after:?}");
+}
+
+/// There is no kube-proxy, nor anything else that knows a Service: the API server dials endpoints.
+fn no_service_works_in_the_namespace(hoist: &Hoist) {
+    let address = hoist.kubectl(&["get", "service", "webhook", "-o", "jsonpath={.spec.clusterIP}"]);
+    let dnsmasq = format!("hoist-{}-dnsmasq", hoist.name);
+    let rules = exec(&dnsmasq, &["iptables-save"]);
+    assert!(rules.code == 0 && rules.stdout.contains("MASQUERADE"), "{rules:?}");
+    assert!(!rules.stdout.contains("KUBE-") && !rules.stdout.contains(&address), "{}", rules.stdout);
+}
+
+fn everything_is_reached(hoist: &Hoist, reach: &str) {
+    kubelets_are_reached(hoist);
+    assert_eq!(hoist.kubectl(&["get", "--raw", POD_PROXY]), GREETING);
+    webhook_answers(hoist, reach);
+}
+
 fn kubelets_are_reached(hoist: &Hoist) {
     assert!(hoist.kubectl(&["logs", SERVER, "--tail", "-1"]).starts_with("listening\n"));
     assert_eq!(hoist.kubectl(&["exec", CLIENT, "--", "echo", "here"]), "here\n");
@@ -57,12 +84,18 @@ fn kubelets_are_reached(hoist: &Hoist) {
 }
 
 fn webhook_answers(hoist: &Hoist, reach: &str) {
+    let before = calls(hoist);
     let (allowed, took) = judged(hoist, &format!("allowed-{reach}"), false);
     assert_eq!(allowed.code, Some(0), "{}", allowed.stderr);
+    let after = calls(hoist);
+    assert_eq!(after.0, before.0 + 1, "the webhook was asked once");
+    let answered = after.1 - before.1;
     tell(&format!(
-        "reach {reach}: create judged by a webhook took {} ms, kubectl included",
+        "reach {reach}: the webhook answered in {} ms, the create took {} ms, kubectl included",
+        answered.as_millis(),
         took.as_millis()
     ));
+    assert!(answered < WITHIN, "{answered:?}: it answers, and is not given up");
     let (denied, _) = judged(hoist, &format!("denied-{reach}"), true);
     assert_ne!(denied.code, Some(0));
     assert!(denied.stderr.contains("denied by its label"), "{}", denied.stderr);
@@ -78,10 +111,12 @@ fn webhook_answers(hoist: &Hoist, reach: &str) {
     assert!(groups.contains(&Value::from("kubeadm:cluster-admins")), "{me}");
 }
 
-fn no_route_leads_to_pods(hoist: &Hoist) {
+/// Routes of the namespace into the pods' range.
+fn pod_routes(hoist: &Hoist) -> Vec<String> {
     let dnsmasq = format!("hoist-{}-dnsmasq", hoist.name);
     let routes = exec(&dnsmasq, &["ip", "route", "show", "table", "all"]);
-    assert!(routes.stdout.contains("192.168.66.0/24") && !routes.stdout.contains("10.244."), "{routes:?}");
+    assert!(routes.stdout.contains("192.168.66.0/24"), "{routes:?}");
+    routes.stdout.lines().filter(|line| line.starts_with("10.244.")).map(str::to_owned).collect()
 }
 
 /// An engine starts what ends by itself again, not what it was told to stop.
@@ -105,6 +140,13 @@ fn pods_are_not_reached(hoist: &Hoist) {
     tell(&format!("reach none: create judged by a webhook failed after {} ms", took.as_millis()));
     assert_ne!(failed.code, Some(0));
     assert!(failed.stderr.contains("failed calling webhook"), "{}", failed.stderr);
+    let never = hoist.run(&["wait", "--for", "level=webhook"]);
+    assert_eq!(never.code, Some(2), "{}", never.stderr);
+    assert!(
+        never.stderr.contains("level=webhook") && never.stderr.contains("reach none"),
+        "{}",
+        never.stderr
+    );
     until("the aggregated API is given up", Duration::from_secs(120), || {
         let condition = available(hoist);
         if condition["status"] == "False" { Ok(()) } else { Err(condition.to_string()) }

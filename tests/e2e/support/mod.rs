@@ -19,7 +19,7 @@ pub(crate) use kubevirtci::{Kubevirtci, PODS, has_role};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
 pub(crate) use terminal::Terminal;
 pub(crate) use wait::until;
-pub(crate) use webhook::{Webhook, available, judged};
+pub(crate) use webhook::{WITHIN, Webhook, available, calls, judged};
 pub(crate) use workload::{
     BIG, CLIENT, NODE_PORT, SERVER, deploy, fetch, forwarded, in_pod, on_node, server_ip, service_ip,
     workload,

@@ -15,6 +15,12 @@ use super::{block, engine, until};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/webhook");
 
+/// Of the webhook in its registration.
+const NAME: &str = "webhook.hoist.test";
+
+/// What the API server gives it to answer; a create that it judges fails after that.
+pub(crate) const WITHIN: Duration = Duration::from_secs(5);
+
 /// The image is removed from the engine in the end.
 pub(crate) struct Webhook {
     image: String,
@@ -129,8 +135,8 @@ fn registration(cert: &str) -> String {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": { "name": "webhook" },
             "webhooks": [{
-                "name": "webhook.hoist.test",
-                "failurePolicy": "Fail", "timeoutSeconds": 5, "sideEffects": "None",
+                "name": NAME,
+                "failurePolicy": "Fail", "timeoutSeconds": WITHIN.as_secs(), "sideEffects": "None",
                 "admissionReviewVersions": ["v1"],
                 "clientConfig": {
                     "caBundle": bundle,
@@ -169,6 +175,19 @@ pub(crate) fn judged(hoist: &Hoist, name: &str, deny: bool) -> (Done, Duration) 
     let mut child = command.spawn().expect("kubectl can be started");
     child.stdin.take().expect("a pipe").write_all(map.to_string().as_bytes()).expect("kubectl reads");
     (wait(child), begin.elapsed())
+}
+
+/// How often the webhook has judged since the API server was started, and the time that took in all,
+/// by the API server's own metrics.
+pub(crate) fn calls(hoist: &Hoist) -> (u64, Duration) {
+    let page = hoist.kubectl(&["get", "--raw", "/metrics"]);
+    let sum = |metric: &str| {
+        let prefix =
+            format!("apiserver_admission_webhook_admission_duration_seconds_{metric}{{name=\"{NAME}\"");
+        let lines = page.lines().filter(|line| line.starts_with(&prefix));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    (sum("count") as u64, Duration::from_secs_f64(sum("sum")))
 }
 
 /// The condition Available of the aggregated API.
