@@ -21,7 +21,7 @@ use hoist_phases::phases::steward::{KUBECONFIG_PATH, SETTINGS_PATH, Settings};
 use hoist_phases::ports::{Eviction, KubeApi, KubeError};
 use hoist_phases::spec::Spread;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::reflector::Store;
 use tokio::sync::watch;
@@ -159,7 +159,8 @@ impl Steward {
         let nodes = self.nodes.state();
         let nodes: Vec<&Node> = nodes.iter().map(AsRef::as_ref).collect();
         let mut failed = Vec::new();
-        for roles::Patch { node, patch } in roles::decide(&nodes, &self.settings.roles) {
+        let Settings { roles, elsewhere, .. } = &self.settings;
+        for roles::Patch { node, patch } in roles::decide(&nodes, roles, *elsewhere) {
             match self.api.merge_patch(&node, &patch).await {
                 Ok(_) => {
                     tracing::info!("roles of {} set", node.name);
@@ -208,7 +209,6 @@ impl Steward {
         memories: &mut BTreeMap<String, spread::Memory>,
     ) -> Result<(), String> {
         let nodes = self.nodes.state();
-        let candidates = spread::candidates(nodes.iter().map(AsRef::as_ref));
         let (sets, pods) = (workloads.sets.state(), workloads.pods.state());
         let sets: Vec<_> = sets.iter().map(AsRef::as_ref).collect();
         let pods: Vec<_> = pods.iter().map(AsRef::as_ref).collect();
@@ -217,16 +217,19 @@ impl Steward {
             .deployments
             .state_filter(concerned)
             .iter()
-            .map(|deployment| spread::workload(deployment, &sets, &pods))
+            .map(|deployment| {
+                let candidates = spread::candidates(nodes.iter().map(AsRef::as_ref), deployment);
+                (spread::workload(deployment, &sets, &pods), candidates)
+            })
             .collect();
-        memories.retain(|key, _| workloads.iter().any(|workload| workload.key == *key));
+        memories.retain(|key, _| workloads.iter().any(|(workload, _)| workload.key == *key));
         let mut failed = Vec::new();
-        for workload in &workloads {
+        for (workload, candidates) in &workloads {
             let memory = memories.entry(workload.key.clone()).or_default();
-            let spread::Verdict::Evict(pod) = spread::decide(workload, &candidates, memory) else { continue };
+            let spread::Verdict::Evict(pod) = spread::decide(workload, candidates, memory) else { continue };
             match self.api.evict(&workload.namespace, &pod.name).await {
                 Ok(Eviction::Granted) => {
-                    memory.note(workload, &candidates, &pod);
+                    memory.note(workload, candidates, &pod);
                     tracing::info!("pod {}/{} evicted from {}", workload.namespace, pod.name, pod.node);
                     self.health.changed("eviction");
                 }
@@ -276,7 +279,13 @@ fn strip_deployment(deployment: &mut Deployment) {
     strip(&mut deployment.metadata);
     deployment.metadata.annotations = None;
     if let Some(spec) = deployment.spec.as_mut() {
-        spec.template = Default::default();
+        let pod = spec.template.spec.take().map(|pod| PodSpec {
+            affinity: pod.affinity,
+            node_selector: pod.node_selector,
+            tolerations: pod.tolerations,
+            ..PodSpec::default()
+        });
+        spec.template = PodTemplateSpec { spec: pod, ..PodTemplateSpec::default() };
     }
 }
 
@@ -290,8 +299,7 @@ fn strip_pod(pod: &mut Pod) {
     strip(&mut pod.metadata);
     pod.metadata.annotations = None;
     if let Some(spec) = pod.spec.as_mut() {
-        *spec =
-            k8s_openapi::api::core::v1::PodSpec { node_name: spec.node_name.take(), ..Default::default() };
+        *spec = PodSpec { node_name: spec.node_name.take(), ..PodSpec::default() };
     }
     if let Some(status) = pod.status.as_mut() {
         (status.container_statuses, status.init_container_statuses) = (None, None);

@@ -5,9 +5,10 @@
 //! the configuration no longer has them. What a person takes away comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use hoist_phases::object::ObjectRef;
-use hoist_phases::spec::{ROLE_LABEL_PREFIX, RoleNodes, RoleRule};
+use hoist_phases::spec::{ELSEWHERE_LABEL, Family, ROLE_LABEL_PREFIX, RoleNodes, RoleRule};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
 
@@ -27,13 +28,17 @@ pub(super) struct Patch {
 /// Key of a label, and whether there is a taint of the same name.
 type Roles = BTreeMap<String, bool>;
 
-/// The patches that bring these nodes to their roles; none for those that are right.
-pub(super) fn decide(nodes: &[&Node], rules: &[RoleRule]) -> Vec<Patch> {
+/// The patches that bring these nodes to their roles; none for those that are right. `elsewhere`:
+/// whether those outside of the cluster's own network get that role.
+pub(super) fn decide(nodes: &[&Node], rules: &[RoleRule], elsewhere: bool) -> Vec<Patch> {
     let mut wanted: BTreeMap<&str, Roles> = BTreeMap::new();
     for rule in rules {
         for node in holders(nodes, rule) {
             *wanted.entry(name(node)).or_default().entry(rule.key()).or_default() |= rule.taint;
         }
+    }
+    for node in nodes.iter().filter(|node| elsewhere && is_elsewhere(node)) {
+        wanted.entry(name(node)).or_default().insert(ELSEWHERE_LABEL.to_owned(), false);
     }
     let patch = |node: &&Node| {
         let wanted = wanted.remove(name(node)).unwrap_or_default();
@@ -70,6 +75,14 @@ fn holders<'a>(nodes: &[&'a Node], rule: &RoleRule) -> Vec<&'a Node> {
         }
     }
     holders
+}
+
+/// A node that has told no address yet is nowhere.
+fn is_elsewhere(node: &Node) -> bool {
+    let addresses = node.status.iter().flat_map(|status| status.addresses.iter().flatten());
+    let internal = addresses.filter(|address| address.type_ == "InternalIP");
+    let mut internal = internal.filter_map(|address| address.address.parse::<IpAddr>().ok()).peekable();
+    internal.peek().is_some() && internal.all(|ip| !Family::of(ip).node_subnet().contains(&ip))
 }
 
 fn patch(node: &Node, wanted: &Roles) -> Option<Value> {

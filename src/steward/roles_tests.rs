@@ -36,7 +36,15 @@ fn merge(target: &mut Value, patch: &Value) {
 
 /// Applies what is decided, and finds that it then needs nothing more.
 fn settle(nodes: &mut [Node], rules: &[RoleRule]) -> Result<usize, Box<dyn std::error::Error>> {
-    let patches = decide(&nodes.iter().collect::<Vec<_>>(), rules);
+    settle_with(nodes, rules, false)
+}
+
+fn settle_with(
+    nodes: &mut [Node],
+    rules: &[RoleRule],
+    elsewhere: bool,
+) -> Result<usize, Box<dyn std::error::Error>> {
+    let patches = decide(&nodes.iter().collect::<Vec<_>>(), rules, elsewhere);
     for Patch { node: reference, patch } in &patches {
         for node in nodes.iter_mut().filter(|node| name(node) == reference.name) {
             let mut value = serde_json::to_value(&*node)?;
@@ -44,7 +52,7 @@ fn settle(nodes: &mut [Node], rules: &[RoleRule]) -> Result<usize, Box<dyn std::
             *node = serde_json::from_value(value)?;
         }
     }
-    assert_eq!(decide(&nodes.iter().collect::<Vec<_>>(), rules), []);
+    assert_eq!(decide(&nodes.iter().collect::<Vec<_>>(), rules, elsewhere), []);
     Ok(patches.len())
 }
 
@@ -174,7 +182,32 @@ fn a_selector_wants_all_its_labels() -> Check {
 #[test]
 fn a_patch_carries_the_version_it_was_decided_on() -> Check {
     let nodes = [node("a", 1)?];
-    let patches = decide(&nodes.iter().collect::<Vec<_>>(), &[rule("r", RoleNodes::All, false)]);
+    let patches = decide(&nodes.iter().collect::<Vec<_>>(), &[rule("r", RoleNodes::All, false)], false);
     assert_eq!(patches[0].patch["metadata"]["resourceVersion"], "7");
+    Ok(())
+}
+
+#[test]
+fn a_node_outside_of_the_clusters_network_is_elsewhere() -> Check {
+    let at = |name: &str, addresses: &[&str]| -> Result<Node, serde_json::Error> {
+        let mut node = node(name, 1)?;
+        let addresses: Vec<_> =
+            addresses.iter().map(|address| json!({"type": "InternalIP", "address": address})).collect();
+        node.status = Some(serde_json::from_value(json!({ "addresses": addresses }))?);
+        Ok(node)
+    };
+    let mut nodes = [
+        at("a", &["192.168.66.101", "fd00::101"])?,
+        at("b", &["10.0.0.7", "192.168.66.102"])?,
+        at("c", &["172.30.0.2"])?,
+        at("d", &["fd01::7"])?,
+        at("untold", &[])?,
+    ];
+    let settle = |nodes: &mut [Node]| settle_with(nodes, &[], true);
+    assert_eq!(settle(&mut nodes)?, 2);
+    assert_eq!(shown(&nodes), "a= b= c=elsewhere d=elsewhere untold=");
+    nodes[2].status = at("c", &["192.168.66.103"])?.status;
+    assert_eq!(settle(&mut nodes)?, 1);
+    assert_eq!(settle_with(&mut nodes, &[], false)?, 1, "without an endpoint there is no such role");
     Ok(())
 }

@@ -1,15 +1,18 @@
 //! Replicas onto different nodes: the scheduler places a pod once, so that those which came
 //! first all stay on the first node. Here one at a time is evicted, for the scheduler to place anew.
 //!
-//! Nothing of the scheduler is imitated. Whether it can do better is seen by what it does: when an
-//! eviction has not helped, none follows until the nodes or the Deployment have changed.
+//! Little of the scheduler is imitated: which nodes a pod may go to at all by labels and taints.
+//! Whether it can do better is seen by what it does: when an eviction has not helped, none follows
+//! until those nodes or the Deployment have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use hoist_phases::spec::Spread;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration};
+
+use crate::cluster::selector::is_met;
 
 /// The cluster's DNS, which hoist itself lays down.
 const DNS: (&str, &str) = ("kube-system", "coredns");
@@ -40,7 +43,7 @@ pub(super) struct Replica {
     pub(super) created: i64,
 }
 
-/// The nodes that pods can be placed on now.
+/// The nodes that pods of a Deployment can be placed on now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Candidates {
     names: BTreeSet<String>,
@@ -89,14 +92,19 @@ pub(super) fn scope(spread: &Spread) -> Option<&'static str> {
     (!others && spread.labels.is_empty()).then_some(DNS.0)
 }
 
-pub(super) fn candidates<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Candidates {
+/// Those of the nodes that may take the Deployment's pods.
+pub(super) fn candidates<'a>(
+    nodes: impl IntoIterator<Item = &'a Node>,
+    deployment: &Deployment,
+) -> Candidates {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let allowed = |node: &&Node| pod.is_none_or(|pod| is_asked_for(node, pod) && tolerates(node, pod));
     let mut candidates = Candidates::default();
     let mut described = BTreeMap::new();
-    for node in nodes.into_iter().filter(|node| takes_pods(node)) {
+    for node in nodes.into_iter().filter(|node| takes_pods(node)).filter(allowed) {
         let name = node.metadata.name.clone().unwrap_or_default();
-        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         let taints: BTreeSet<_> =
-            taints.map(|t| (t.key.clone(), t.value.clone(), t.effect.clone())).collect();
+            taints(node).map(|t| (t.key.clone(), t.value.clone(), t.effect.clone())).collect();
         described.insert(name.clone(), (node.metadata.uid.clone(), node.metadata.labels.clone(), taints));
         candidates.names.insert(name);
     }
@@ -110,6 +118,48 @@ fn takes_pods(node: &Node) -> bool {
     let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     !cordoned && conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
+}
+
+/// By the pod's node selector and required node affinity: one term has to be met, each expression of it.
+fn is_asked_for(node: &Node, pod: &PodSpec) -> bool {
+    let label = |key: &str| node.metadata.labels.as_ref().and_then(|has| has.get(key)).map(String::as_str);
+    // The one field that can be asked for is `metadata.name`.
+    let name = node.metadata.name.as_deref();
+    let met = |term: &NodeSelectorTerm| {
+        term.match_expressions.iter().flatten().all(|expression| is_met(expression, label(&expression.key)))
+            && term.match_fields.iter().flatten().all(|expression| is_met(expression, name))
+    };
+    let affinity = pod.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref());
+    pod.node_selector.iter().flatten().all(|(key, value)| label(key) == Some(value))
+        && required.is_none_or(|selector| selector.node_selector_terms.iter().any(met))
+}
+
+/// By the node's taints that keep new pods away.
+fn tolerates(node: &Node, pod: &PodSpec) -> bool {
+    let tolerations = || pod.tolerations.iter().flatten();
+    let repels = |taint: &Taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !tolerations().any(|toleration| tolerated(taint, toleration))
+    };
+    !taints(node).any(repels)
+}
+
+/// Toleration of core/v1: what is absent fits everything. An operator not known here is the
+/// scheduler's to judge.
+fn tolerated(taint: &Taint, toleration: &Toleration) -> bool {
+    let Toleration { key, operator, value, effect, toleration_seconds: _ } = toleration;
+    let fits = |asked: &Option<String>, is: &str| {
+        asked.as_deref().is_none_or(|asked| asked.is_empty() || asked == is)
+    };
+    let equal = || value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default();
+    fits(key, &taint.key)
+        && fits(effect, &taint.effect)
+        && (!matches!(operator.as_deref(), None | Some("" | "Equal")) || equal())
+}
+
+fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
+    node.spec.iter().flat_map(|spec| spec.taints.iter().flatten())
 }
 
 /// A Deployment with those of the pods that are its own.
@@ -179,7 +229,8 @@ pub(super) fn decide(workload: &Workload, candidates: &Candidates, memory: &mut 
         // The last one has helped, or somebody else did.
         memory.tried.clear();
     }
-    if by_node.len() >= candidates.names.len().min(*replicas) {
+    let elsewhere = candidates.names.iter().any(|name| !by_node.contains_key(name.as_str()));
+    if !elsewhere || by_node.len() >= *replicas {
         memory.tried.clear();
         return Verdict::Spread;
     }

@@ -14,7 +14,7 @@ fn node(name: &str, spec: Value, ready: &str) -> Result<Node, serde_json::Error>
 
 fn nodes(names: &[&str]) -> Result<Candidates, serde_json::Error> {
     let nodes = names.iter().map(|name| node(name, json!({}), "True")).collect::<Result<Vec<_>, _>>()?;
-    Ok(candidates(&nodes))
+    Ok(candidates(&nodes, &Deployment::default()))
 }
 
 /// Replicas on these nodes, the last one youngest.
@@ -136,11 +136,65 @@ fn nodes_that_take_no_pods_don_t_count() -> Check {
         node("cordoned", json!({"unschedulable": true}), "True")?,
         node("dead", json!({}), "Unknown")?,
     ];
-    let candidates = candidates(&nodes);
+    let any = Deployment::default();
+    let candidates = candidates(&nodes, &any);
     assert_eq!(candidates.names, BTreeSet::from(["a".to_owned()]));
     assert_eq!(decide(&on(&["a", "a"]), &candidates, &mut Memory::default()), Verdict::Spread);
-    let tainted = node("a", json!({"taints": [{"key": "k", "effect": "NoSchedule"}]}), "True")?;
-    assert_ne!(super::candidates([&tainted]).fingerprint, candidates.fingerprint);
+    let tainted = node("a", json!({"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}), "True")?;
+    assert_ne!(super::candidates([&tainted], &any).fingerprint, candidates.fingerprint);
+    Ok(())
+}
+
+#[test]
+fn replicas_leave_a_node_that_takes_no_more() -> Check {
+    let other = nodes(&["b"])?;
+    assert!(matches!(decide(&on(&["closed", "closed"]), &other, &mut Memory::default()), Verdict::Evict(_)));
+    assert_eq!(decide(&on(&["closed", "b"]), &other, &mut Memory::default()), Verdict::Spread);
+    Ok(())
+}
+
+#[test]
+fn nodes_that_the_pods_may_not_go_to_don_t_count() -> Check {
+    let tainted = |effect: &str| json!({"taints": [{"key": "k", "value": "v", "effect": effect}]});
+    let mut nodes = [
+        node("a", json!({}), "True")?,
+        node("b", json!({}), "True")?,
+        node("closed", tainted("NoSchedule"), "True")?,
+        node("cleared", tainted("NoExecute"), "True")?,
+        node("shunned", tainted("PreferNoSchedule"), "True")?,
+    ];
+    nodes[1].metadata.labels.get_or_insert_default().insert("disk".to_owned(), "ssd".to_owned());
+    let names = |pod: Value| -> Result<String, serde_json::Error> {
+        let deployment = json!({"metadata": {}, "spec": {"selector": {}, "template": {"spec": pod}}});
+        let found = candidates(&nodes, &serde_json::from_value(deployment)?).names;
+        Ok(found.into_iter().collect::<Vec<_>>().join(" "))
+    };
+    let affinity = |terms: Value| {
+        json!({"affinity": {"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}})
+    };
+    let everybody = "a b cleared closed shunned";
+    let any_disk = json!({"matchExpressions": [{"key": "disk", "operator": "Exists"}]});
+    let is_a = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]});
+    for (pod, wanted) in [
+        (json!({}), "a b shunned"),
+        (json!({"nodeSelector": {"disk": "ssd"}}), "b"),
+        (json!({"nodeSelector": {"disk": "hdd"}}), ""),
+        (affinity(json!([any_disk])), "b"),
+        (affinity(json!([any_disk, is_a])), "a b"),
+        (affinity(json!([])), ""),
+        (json!({"tolerations": [{"operator": "Exists"}]}), everybody),
+        (
+            json!({"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]}),
+            "a b closed shunned",
+        ),
+        (json!({"tolerations": [{"key": "k", "value": "v"}]}), everybody),
+        (json!({"tolerations": [{"key": "k", "operator": "Equal", "value": "w"}]}), "a b shunned"),
+        (json!({"tolerations": [{"key": "other", "operator": "Exists"}]}), "a b shunned"),
+        (json!({"tolerations": [{"key": "k", "operator": "Later", "value": "w"}]}), everybody),
+    ] {
+        assert_eq!(names(pod.clone())?, wanted, "{pod}");
+    }
     Ok(())
 }
 

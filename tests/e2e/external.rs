@@ -1,5 +1,6 @@
 //! A machine that hoist has not made, on another network, joins through the control plane's endpoint.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use bollard::models::{
 use hoist_phases::ports::{ContainerSpec, Mount, MountKind, Network, Runtime as _};
 use serde_json::Value;
 
+use crate::steward::places;
 use crate::support::{Hoist, block, engine, exec, things, until};
 
 /// A network of the engine with one machine in it; both go in the end.
@@ -127,12 +129,30 @@ fn a_machine_of_another_network_joins_through_the_endpoint() {
     let name = hoist.kubectl(&[&["exec"], &place[..], &["--", "/bin/sh", "-c", "echo $NODE_NAME"]].concat());
     assert_eq!(name, "elsewhere\n");
 
+    dns_stays_at_home(&hoist);
+
     hoist.ok(&["node", "remove", "elsewhere"]);
     let left = hoist.kubectl(&["get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"]);
     assert_eq!(left, "node01");
     hoist.ok(&["down"]);
     assert_eq!(things(&hoist.name), Vec::<String>::new());
     assert_eq!(exec(&elsewhere.machine, &["true"]).code, 0, "the machine is not hoist's to remove");
+}
+
+/// A scheduler that prefers to keep replicas apart would move one there as soon as it is placed anew.
+fn dns_stays_at_home(hoist: &Hoist) {
+    let role =
+        hoist.get(&["node", "elsewhere"])["metadata"]["labels"]["node-role.kubernetes.io/elsewhere"].clone();
+    assert_eq!(role, "");
+    let deployment = ["deployment/coredns", "--namespace", "kube-system"];
+    hoist.kubectl(&[&["rollout", "restart"], &deployment[..]].concat());
+    hoist.ok(&["wait", "--for", deployment[0], "--namespace", "kube-system", "--timeout", "120s"]);
+    assert_eq!(places(hoist, "kube-system", "k8s-app=kube-dns"), BTreeSet::from(["node01".to_owned()]));
+    hoist.ok(&["wait", "--for", "level=dns", "--timeout", "60s"]);
+    // Nor does the steward see a second node in it.
+    let steward = hoist.run(&["logs", "steward"]);
+    assert_eq!(steward.code, Some(0), "{}", steward.stderr);
+    assert!(!(steward.stdout + &steward.stderr).contains("evicted"), "nothing is gained by it");
 }
 
 fn pod_on(hoist: &Hoist, node: &str, app: &str) -> String {

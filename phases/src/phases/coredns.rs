@@ -3,14 +3,16 @@
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodTemplateSpec, Service,
+};
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{EditError, Manifest, ManifestError};
 use crate::object::Object;
 use crate::phases::{Context, addon, apply, images};
-use crate::spec::ClusterSpec;
+use crate::spec::{ClusterSpec, ELSEWHERE_LABEL};
 
 const MANIFEST: (&str, &str) =
     ("coredns/coredns.yaml", include_str!("../../../manifests/coredns/coredns.yaml"));
@@ -43,9 +45,30 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
         ] {
             addon::set_env(template.spec.as_mut(), name, value)?;
         }
+        if spec.control_plane_endpoint.is_some() {
+            keep_at_home(template)?;
+        }
         Ok(())
     })?;
     manifest.objects()
+}
+
+/// On machines elsewhere it would reach neither the API server by the address it has nor dnsmasq.
+fn keep_at_home(template: &mut PodTemplateSpec) -> Result<(), EditError> {
+    let pod = template.spec.as_mut().ok_or(EditError("spec.template.spec"))?;
+    let at_home = NodeSelectorRequirement {
+        key: ELSEWHERE_LABEL.to_owned(),
+        operator: "DoesNotExist".to_owned(),
+        values: None,
+    };
+    let term = NodeSelectorTerm { match_expressions: Some(vec![at_home]), match_fields: None };
+    pod.affinity.get_or_insert_with(Affinity::default).node_affinity = Some(NodeAffinity {
+        required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+            node_selector_terms: vec![term],
+        }),
+        ..NodeAffinity::default()
+    });
+    Ok(())
 }
 
 /// Applies it.
@@ -95,6 +118,26 @@ mod tests {
             let variable = serde_json::json!({ "name": name, "value": "fd00::1" });
             assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&variable)));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn stays_in_the_clusters_own_network() -> Check {
+        let mut spec = testing::spec()?;
+        let affinity = |spec: &ClusterSpec| -> Result<serde_json::Value, ManifestError> {
+            let objects = objects(spec)?;
+            Ok(testing::find(&objects, "Deployment", "coredns")["spec"]["template"]["spec"]["affinity"]
+                .clone())
+        };
+        assert!(affinity(&spec)?["nodeAffinity"].is_null());
+        spec.control_plane_endpoint =
+            Some(crate::spec::Endpoint { host: "203.0.113.7".into(), port: 6443, addresses: Vec::new() });
+        let affinity = affinity(&spec)?;
+        let terms = "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+        let wanted = serde_json::json!([{"matchExpressions":
+            [{"key": "node-role.kubernetes.io/elsewhere", "operator": "DoesNotExist"}]}]);
+        assert_eq!(affinity.pointer(terms), Some(&wanted));
+        assert!(affinity["podAntiAffinity"].is_object(), "and they keep apart as ever");
         Ok(())
     }
 

@@ -52,6 +52,9 @@ pub struct Settings {
     /// Routes lead to parts of these alone, whatever a Node says of itself.
     pub pod_subnets: Vec<PodSubnet>,
     pub roles: Vec<RoleRule>,
+    /// Whether nodes outside of the cluster's own network get the role [`crate::spec::ELSEWHERE`]:
+    /// machines join from there by an endpoint alone.
+    pub elsewhere: bool,
     pub spread: Spread,
 }
 
@@ -88,7 +91,8 @@ impl Settings {
         let subnets = spec.networking.pod_subnet.iter();
         let pod_subnets = subnets.map(|subnet| PodSubnet::of(subnet, spec)).collect();
         let Placement { roles, spread, policy: _ } = spec.placement.clone();
-        Self { routes: spec.reach == Reach::Routes, pod_subnets, roles, spread }
+        let elsewhere = spec.control_plane_endpoint.is_some();
+        Self { routes: spec.reach == Reach::Routes, pod_subnets, roles, elsewhere, spread }
     }
 }
 

@@ -31,7 +31,10 @@ pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
 pub use owner::{Attach, Owner};
-pub use placement::{Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread, Toleration};
+pub use placement::{
+    ELSEWHERE, ELSEWHERE_LABEL, Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread,
+    Toleration,
+};
 pub use reach::Reach;
 pub use subnets::{Subnets, SubnetsError};
 pub use token::{BootstrapToken, TokenError};

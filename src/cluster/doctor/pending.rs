@@ -1,7 +1,7 @@
 //! Pods that no node can take because none has a label that they ask for. The scheduler only says
 //! how many nodes "didn't match Pod's node affinity/selector".
 
-use hoist_phases::spec::ROLE_LABEL_PREFIX;
+use hoist_phases::spec::{ELSEWHERE, ROLE_LABEL_PREFIX};
 use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
 use serde_json::{Map, Value};
 
@@ -44,6 +44,9 @@ struct Unmet {
 
 fn remedy(key: &str, absent: bool) -> String {
     match key.strip_prefix(ROLE_LABEL_PREFIX) {
+        Some(ELSEWHERE) if absent => {
+            "give the cluster a node in its own network: `hoist node add`".to_owned()
+        }
         Some(role) if absent => format!(
             "take the role {role} from a node in `placement.roles` of the configuration and run `hoist up` \
              again, or change what the pod asks for"
@@ -148,11 +151,13 @@ mod tests {
             ("NotIn", "os", "label node NAME os-"),
             ("Exists", "gpu", "label node NAME gpu=VALUE"),
             ("DoesNotExist", "node-role.kubernetes.io/worker", "take the role worker"),
+            ("DoesNotExist", "node-role.kubernetes.io/elsewhere", "`hoist node add`"),
         ] {
             let mut facts =
                 facts(terms(&[&[json!({"key": key, "operator": operator, "values": ["linux"]})]]));
             for node in &mut facts.nodes {
-                node["metadata"]["labels"] = json!({"os": "linux", "node-role.kubernetes.io/worker": ""});
+                node["metadata"]["labels"] = json!({"os": "linux", "node-role.kubernetes.io/worker": "",
+                    "node-role.kubernetes.io/elsewhere": ""});
             }
             let found = check(&facts);
             assert!(found.iter().any(|finding| finding.remedy.contains(remedy)), "{operator}: {found:?}");

@@ -8,7 +8,7 @@ mod spread;
 use serde::{Deserialize, Serialize};
 
 pub use policy::{PlacementPolicy, Toleration};
-pub use roles::{ROLE_LABEL_PREFIX, RoleNodes, RoleRule};
+pub use roles::{ELSEWHERE, ELSEWHERE_LABEL, ROLE_LABEL_PREFIX, RoleNodes, RoleRule};
 pub use spread::Spread;
 
 /// Settings of the section `placement`.

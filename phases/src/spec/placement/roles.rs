@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 /// What the label (and taint) of a role is called; kubectl's column ROLES shows what comes after it.
 pub const ROLE_LABEL_PREFIX: &str = "node-role.kubernetes.io/";
 
+/// Role of nodes without an address in the cluster's own network; not the configuration's to give.
+pub const ELSEWHERE: &str = "elsewhere";
+
+/// Its label.
+pub const ELSEWHERE_LABEL: &str = "node-role.kubernetes.io/elsewhere";
+
 /// One role and the nodes that have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -54,6 +60,11 @@ impl RoleRule {
             && role.chars().all(inner)
             && outer(role.chars().next())
             && outer(role.chars().last());
+        if role == ELSEWHERE {
+            return Some(
+                "is what hoist calls nodes outside of the cluster's own network; choose another name",
+            );
+        }
         (!good).then_some("must be a label's name: letters, digits, '-', '_' and '.', at most 63")
     }
 }
@@ -69,8 +80,9 @@ mod tests {
             assert_eq!(rule(good).problem(), None, "{good}");
         }
         let long = "a".repeat(64);
-        for bad in ["", "-a", "a-", "a/b", "ä", long.as_str()] {
+        for bad in [ELSEWHERE, "", "-a", "a-", "a/b", "ä", long.as_str()] {
             assert!(rule(bad).problem().is_some(), "{bad} was accepted");
         }
+        assert_eq!(rule(ELSEWHERE).key(), ELSEWHERE_LABEL);
     }
 }
