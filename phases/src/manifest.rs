@@ -173,6 +173,21 @@ pub fn waves(documents: impl IntoIterator<Item = Value>) -> [Vec<Value>; 3] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EditError(pub &'static str);
 
+/// Reads one document of any kind.
+///
+/// # Errors
+/// When the text isn't YAML.
+pub fn from_yaml<T: DeserializeOwned>(origin: &str, text: &str) -> Result<T, ManifestError> {
+    serde_saphyr::from_str(text)
+        .map_err(|source| ManifestError::Yaml { origin: origin.to_owned(), source: Box::new(source) })
+}
+
+/// Puts the user's fields over hoist's (RFC 7386: mappings are merged, null takes a field away, all
+/// else replaces what was there).
+pub fn merge(document: &mut Value, over: &serde_json::Map<String, Value>) {
+    json_patch::merge(document, &Value::Object(over.clone()));
+}
+
 /// Writes a configuration that is kept as text within an object; long lines stay whole.
 ///
 /// # Errors

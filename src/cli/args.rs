@@ -41,6 +41,13 @@ pub struct Global {
 pub enum Command {
     /// Start a cluster, or bring one that is there to what is asked for
     Up(Box<UpArgs>),
+    /// Tell what `up` would do, phase by phase; touches nothing
+    Plan {
+        #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
+        up: Box<UpArgs>,
+    },
     /// Remove a cluster with everything it owns; no error when there is none
     Down {
         /// Name of the cluster, the same as --name
@@ -145,6 +152,9 @@ pub struct UpArgs {
     /// Configuration file; `-` reads stdin
     #[arg(short = 'f', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Configuration of kubeadm's (v1beta3, v1beta4), for what neither flag nor file says
+    #[arg(long, value_name = "FILE")]
+    pub kubeadm_config: Option<PathBuf>,
     /// Use the network namespace of this container, which has br0 with 192.168.66.2 and DHCP; its
     /// maker makes the nodes too
     #[arg(long, value_name = "CONTAINER")]

@@ -57,5 +57,7 @@ async fn settings(global: &Global, args: UpArgs) -> Result<(Settings, Origin), B
     let (document, name) = config::begin(global, &args)?;
     let present = Session::named(name.clone())?.spec_if_any()?;
     let unsaid = if present.is_some() { Origin::Present } else { Origin::Default };
-    Ok((config::finish(args, document, name, present).await?, unsaid))
+    let settings = config::finish(args, document, name, present).await?;
+    settings.notes.iter().for_each(|note| report::tell(format_args!("note: {note}")));
+    Ok((settings, unsaid))
 }

@@ -16,6 +16,7 @@ mod logs;
 mod machine;
 mod node;
 mod phase;
+mod plan;
 mod session;
 mod signals;
 mod status;
@@ -42,6 +43,7 @@ pub use images::UnknownImage;
 pub use logs::LogsError;
 pub use machine::MachineError;
 pub use node::NodeCommandError;
+pub use plan::text as plan_text;
 pub use session::SessionError;
 pub use signals::Interrupted;
 pub(crate) use signals::interrupted;
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
 async fn run(global: Global, command: Command) -> Result<(), BoxError> {
     match command {
         Command::Up(args) => up::run(&global, *args).await,
+        Command::Plan { output, up } => plan::run(&global, output, *up).await,
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::List(output) => list::run(output.output).await,
         Command::Status(output) => status::run(&global, output.output).await,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeSpec, Owner};
+use serde_json::{Value, json};
 
 /// A setting of the running cluster that `up` was asked to change and can't.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,8 +71,12 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         token_ttl: _,
         etcd,
         api_server: _,
+        scheduler_config: _,
+        feature_gates,
+        kubelet_config,
         cni,
         kube_proxy,
+        kube_proxy_config,
         reach: _,
         placement: _,
         components: _,
@@ -105,6 +110,14 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     compare("etcd.tmpfsSize", present.etcd.tmpfs_bytes.to_string(), etcd.tmpfs_bytes.to_string());
     compare("cni", cni_name(&present.cni), cni_name(cni));
     compare("kubeProxy.mode", present.kube_proxy.as_str().to_owned(), kube_proxy.as_str().to_owned());
+    // What nodes have read when they joined stays with them.
+    let json = |value: Value| value.to_string();
+    compare("featureGates", json(json!(present.feature_gates)), json(json!(feature_gates)));
+    compare("kubelet.config", json(json!(present.kubelet_config)), json(json!(kubelet_config)));
+    compare("kubeProxy.config", json(json!(present.kube_proxy_config)), json(json!(kube_proxy_config)));
+    let mtu =
+        |networking: &Networking| networking.mtu.map_or("the engine's".to_owned(), |mtu| mtu.to_string());
+    compare("networking.mtu", mtu(&present.networking), mtu(networking));
     compare("nodes", node_names(&present.nodes), node_names(nodes));
     if differences.is_empty() { Ok(()) } else { Err(Conflict { name: name.clone(), differences }) }
 }
@@ -128,7 +141,13 @@ fn cni_name(cni: &Cni) -> String {
 }
 
 fn node_names(nodes: &[NodeSpec]) -> String {
-    let made = |node: &NodeSpec| node.image.as_ref().map(|image| format!(" of {image}")).unwrap_or_default();
+    let made = |node: &NodeSpec| {
+        let image = node.image.as_ref().map(|image| format!(" of {image}"));
+        let labels = node.labels.iter().map(|(key, value)| format!(" {key}={value}"));
+        let taints =
+            node.taints.iter().map(|taint| format!(" {}={}:{}", taint.key, taint.value, taint.effect));
+        image.into_iter().chain(labels).chain(taints).collect::<String>()
+    };
     let names = nodes.iter().map(|node| format!("{} ({}{})", node.name(), node.kind, made(node)));
     let names: Vec<_> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }

@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use hoist_phases::spec::PlacementPolicy;
+use hoist_phases::spec::{PlacementPolicy, Taint};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::cli::args::Progress;
 
@@ -34,6 +35,9 @@ pub struct ClusterFile {
     pub kind: String,
     pub name: Option<String>,
     pub kubernetes: Option<String>,
+    /// A configuration of kubeadm's (v1beta3, v1beta4), a path beside this file: what it says holds
+    /// where neither flag nor file says anything.
+    pub kubeadm_config: Option<PathBuf>,
     #[serde(default)]
     pub owner: OwnerFile,
     #[serde(default)]
@@ -53,6 +57,12 @@ pub struct ClusterFile {
     pub etcd: EtcdFile,
     #[serde(default)]
     pub api_server: ApiServerFile,
+    #[serde(default)]
+    pub scheduler: SchedulerFile,
+    /// Turned on or off in every component and on every node.
+    pub feature_gates: Option<BTreeMap<String, bool>>,
+    #[serde(default)]
+    pub kubelet: KubeletFile,
     /// `kube-router`, `none`, a path beside this file, or `URL#sha256=HEX`.
     pub cni: Option<String>,
     #[serde(default)]
@@ -87,7 +97,40 @@ pub struct ApiServerFile {
     pub admission_plugins: Option<Vec<String>>,
     /// YAML, as text.
     pub admission_config: Option<String>,
+    pub pod_security: Option<PodSecurityFile>,
     pub audit: Option<AuditFile>,
+    /// An AuthenticationConfiguration, such as of OIDC: YAML, as text.
+    pub authentication_config: Option<String>,
+    /// An EncryptionConfiguration: YAML, as text.
+    pub encryption_config: Option<String>,
+    /// API groups, versions and resources turned on or off, such as `api/beta`.
+    pub runtime_config: Option<BTreeMap<String, bool>>,
+}
+
+/// What namespaces without labels of their own are held to (Pod Security Standards): `privileged`,
+/// `baseline` or `restricted`. Instead of an `admissionConfig`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PodSecurityFile {
+    pub enforce: Option<String>,
+    pub audit: Option<String>,
+    pub warn: Option<String>,
+    /// Beside kube-system, which the cluster's own pods need.
+    pub exempt_namespaces: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SchedulerFile {
+    /// A KubeSchedulerConfiguration: YAML, as text.
+    pub config: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KubeletFile {
+    /// Fields of the KubeletConfiguration, over hoist's; null takes one away.
+    pub config: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +155,10 @@ pub struct NetworkingFile {
     pub node_mask_size_ipv4: Option<u8>,
     pub node_mask_size_ipv6: Option<u8>,
     pub dns_domain: Option<String>,
+    /// Of the nodes' network, in bytes; that of the engine's network when absent.
+    pub mtu: Option<u32>,
+    /// Names that nodes and pods resolve, with their addresses.
+    pub dns_records: Option<BTreeMap<String, Vec<String>>>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -130,6 +177,8 @@ pub struct EtcdFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KubeProxyFile {
     pub mode: Option<String>,
+    /// Fields of the KubeProxyConfiguration, over hoist's; null takes one away.
+    pub config: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -169,6 +218,11 @@ pub struct NodeGroup {
     pub disk: Option<String>,
     /// What its machines are made from, see docs/vm-nodes.md; paths start at the configuration file.
     pub image: Option<String>,
+    /// What the Nodes are labelled with as they join.
+    #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// What the Nodes are tainted with as they join.
+    pub taints: Option<Vec<Taint>>,
 }
 
 /// Where pods go.

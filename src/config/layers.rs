@@ -11,6 +11,7 @@ use crate::cli::args::{NodeSizeArgs, UpArgs};
 pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     let UpArgs {
         config: _,
+        kubeadm_config,
         attach,
         nodes: count,
         node_kind: kind,
@@ -46,6 +47,7 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     let listed = |list: Vec<String>| (!list.is_empty()).then_some(list);
     let network = &mut file.networking;
     let mut layer = Layer(origins);
+    layer.put(&mut file.kubeadm_config, kubeadm_config, "kubeadmConfig", "--kubeadm-config");
     layer.put(&mut file.owner.attach, attach, "owner.attach", "--attach");
     layer.put(&mut file.kubernetes, kubernetes, "kubernetes", "--kubernetes");
     layer.put(&mut file.cni, cni, "cni", "--cni");

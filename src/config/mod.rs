@@ -5,14 +5,17 @@ mod api_server;
 mod ca;
 mod check;
 mod cni;
+mod component_configs;
 mod components;
 mod conflict;
 mod document;
 mod endpoint;
 mod file;
+mod kubeadm;
 mod layers;
 mod networking;
 mod node_image;
+mod node_labels;
 mod nodes;
 mod origin;
 mod placement;
@@ -38,6 +41,7 @@ pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use document::{Document, FileError, parse as parse_file, read as read_file};
 pub use endpoint::EndpointError;
 pub use file::{API_VERSION, ClusterFile, KIND};
+pub use kubeadm::KubeadmError;
 pub use node_image::{NodeImageError, resolve as node_image};
 pub use nodes::{SizeFlags, kind as node_kind};
 pub use origin::{Origin, Origins};
@@ -57,6 +61,8 @@ pub struct Settings {
     pub spec: ClusterSpec,
     /// Who has said what of it; what is not in here is as before, or the default.
     pub origins: Origins,
+    /// What was said and is not used, a line each.
+    pub notes: Vec<String>,
     /// To sign with instead of a CA of the cluster's own.
     pub ca: Option<UsersCa>,
     /// Of the user's, that images of nodes have to be made of.
@@ -109,6 +115,8 @@ pub async fn finish(
         None => defaults(name, BootstrapToken::generate().map_err(|_| ConfigError::Random)?),
     };
     let mut nodes = layers::over(args, &mut document);
+    let notes = kubeadm_config(&mut document);
+    let notes = document.problems.keep(notes).unwrap_or_default();
     let reach_is_open = is_new && document.file.reach.is_none();
     let disks = node_image::of_all(&mut nodes, &mut document).await;
     let disks = document.problems.keep(disks).unwrap_or_default();
@@ -125,9 +133,16 @@ pub async fn finish(
     if reach_is_open && settings.spec.control_plane_endpoint.is_none() {
         settings.spec.reach = hoist_phases::phases::cni::reach(&settings.spec.cni);
     }
+    settings.notes = notes;
     settings.ca = ca;
     settings.disks = disks;
     Ok(settings)
+}
+
+fn kubeadm_config(document: &mut Document) -> Result<Vec<String>, KubeadmError> {
+    let Some(path) = document.file.kubeadm_config.clone() else { return Ok(Vec::new()) };
+    let path = document.base("kubeadmConfig").join(path);
+    kubeadm::below(document, &path)
 }
 
 fn cni_of(document: &Document) -> Result<Option<CniSource>, CniError> {

@@ -1,5 +1,8 @@
 //! Address ranges and families.
 
+use std::net::IpAddr;
+
+use hoist_phases::pki::San;
 use hoist_phases::spec::networking::{DEFAULT_PODS, DEFAULT_SERVICES};
 use hoist_phases::spec::{Family, Networking, Subnets, SubnetsError};
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -63,6 +66,8 @@ pub(super) fn apply(networking: &mut Networking, file: NetworkingFile, problems:
         node_mask_size_ipv4,
         node_mask_size_ipv6,
         dns_domain,
+        mtu,
+        dns_records,
     } = file;
     let family = ip_family.and_then(|text| problems.keep(IpFamily::parse(&text)));
     for (field, subnets, text, defaults) in [
@@ -84,6 +89,40 @@ pub(super) fn apply(networking: &mut Networking, file: NetworkingFile, problems:
     if let Some(domain) = dns_domain {
         networking.dns_domain = domain;
     }
+    if let Some(mtu) = mtu {
+        problems.keep(check_mtu(mtu, networking.has(Family::Ipv6)));
+        networking.mtu = Some(mtu);
+    }
+    if let Some(records) = dns_records {
+        networking.dns_records = records
+            .into_iter()
+            .filter_map(|(name, addresses)| problems.keep(record(name, &addresses)))
+            .collect();
+    }
+}
+
+/// The least that IPv4 (RFC 791) and IPv6 (RFC 8200) must get through, and the most of Ethernet.
+fn check_mtu(mtu: u32, ipv6: bool) -> Result<(), Problem> {
+    let least = if ipv6 { 1280 } else { 576 };
+    let rule = format!("must be from {least} to 65535");
+    if (least..=65535).contains(&mtu) { Ok(()) } else { Err(Problem::new("networking.mtu", mtu, rule)) }
+}
+
+fn record(name: String, addresses: &[String]) -> Result<(String, Vec<IpAddr>), Problem> {
+    let field = format!("networking.dnsRecords.{name}");
+    match San::parse(&name) {
+        Ok(San::Dns(host)) if !host.starts_with('*') => {}
+        _ => return Err(Problem::of(&field, "must be a DNS name such as registry.example.org")),
+    }
+    let parse = |text: &String| {
+        text.parse::<IpAddr>()
+            .map_err(|_| Problem::new(&field, format_args!("{text:?}"), "must be an IP address"))
+    };
+    let addresses: Vec<_> = addresses.iter().map(parse).collect::<Result<_, _>>()?;
+    if addresses.is_empty() {
+        return Err(Problem::of(&field, "names no address"));
+    }
+    Ok((name, addresses))
 }
 
 /// The name of the families that ranges are of.

@@ -1,8 +1,11 @@
 //! How many nodes of which kind.
 
-use hoist_phases::spec::{MAX_NODE_NUMBER, NodeKind, NodeSpec, VmSize};
+use std::collections::BTreeMap;
+
+use hoist_phases::spec::{MAX_NODE_NUMBER, NodeKind, NodeSpec, Taint, VmSize};
 
 use super::file::NodeGroup;
+use super::node_labels;
 use super::problem::{Problem, Problems};
 use super::units;
 
@@ -20,6 +23,19 @@ pub(super) struct NodeFlags {
 pub(super) struct Template {
     pub kind: NodeKind,
     pub image: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub taints: Vec<Taint>,
+}
+
+impl Template {
+    fn new(kind: NodeKind, image: Option<String>) -> Self {
+        Self { kind, image, labels: BTreeMap::new(), taints: Vec::new() }
+    }
+
+    fn is_of(&self, node: &NodeSpec) -> bool {
+        let Self { kind, image, labels, taints } = self;
+        (node.kind, &node.image, &node.labels, &node.taints) == (*kind, image, labels, taints)
+    }
 }
 
 /// The size of virtual machines, as written.
@@ -56,12 +72,12 @@ pub(super) fn wanted(
         (Some(text), _) => {
             let number = problems.keep(count(&text))?;
             let kind = flag_kind.unwrap_or(NodeKind::Container);
-            vec![Template { kind, image: image_flag }; number]
+            vec![Template::new(kind, image_flag); number]
         }
         (None, Some(groups)) => {
             let mut nodes = Vec::new();
             for (index, group) in groups.into_iter().enumerate() {
-                let NodeGroup { kind: text, count, cpus, memory, disk, image } = group;
+                let NodeGroup { kind: text, count, cpus, memory, disk, image, labels, taints } = group;
                 // A flag's size wins over the group's.
                 let size = SizeFlags {
                     cpus: size.cpus.or(cpus),
@@ -75,7 +91,13 @@ pub(super) fn wanted(
                         .keep(kind(&format!("nodes[{index}].kind"), text, &size))
                         .unwrap_or(NodeKind::Container),
                 };
-                let template = Template { kind: group_kind, image: image_flag.clone().or(image) };
+                let template = Template {
+                    kind: group_kind,
+                    image: image_flag.clone().or(image),
+                    labels: labels.unwrap_or_default(),
+                    taints: taints.unwrap_or_default(),
+                };
+                node_labels::check(&format!("nodes[{index}]"), &template.labels, &template.taints, problems);
                 let number = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
                 // Judged below; the clamp only keeps an absurd number from taking memory.
                 let number = number.min(usize::from(MAX_NODE_NUMBER) + 1);
@@ -84,7 +106,7 @@ pub(super) fn wanted(
             nodes
         }
         (None, None) if flag_kind.is_none() && image_flag.is_none() => return None,
-        (None, None) => vec![Template { kind: flag_kind.unwrap_or(NodeKind::Container), image: image_flag }],
+        (None, None) => vec![Template::new(flag_kind.unwrap_or(NodeKind::Container), image_flag)],
     };
     if nodes.len() > usize::from(MAX_NODE_NUMBER) {
         problems.push(Problem::new(
@@ -100,15 +122,14 @@ pub(super) fn wanted(
 /// Gives the nodes their numbers. Those that are there already, with gaps where some were
 /// removed, keep theirs when as many of the same are asked for.
 pub(super) fn keep_numbers(present: &[NodeSpec], wanted: Vec<Template>) -> Vec<NodeSpec> {
-    let same =
-        |(node, template): (&NodeSpec, &Template)| node.kind == template.kind && node.image == template.image;
+    let same = |(node, template): (&NodeSpec, &Template)| template.is_of(node);
     if present.len() == wanted.len() && present.iter().zip(&wanted).all(same) {
         return present.to_vec();
     }
     let numbered = (1_u32..).zip(wanted);
     numbered
-        .filter_map(|(number, Template { kind, image })| {
-            Some(NodeSpec::new(number, kind).ok()?.with_image(image))
+        .filter_map(|(number, Template { kind, image, labels, taints })| {
+            Some(NodeSpec::new(number, kind).ok()?.with_image(image).with_marks(labels, taints))
         })
         .collect()
 }
@@ -193,8 +214,7 @@ mod tests {
     fn numbers_stay_while_the_count_does() {
         let node = |n| NodeSpec::new(n, NodeKind::Container);
         let present: Vec<_> = [node(1), node(3)].into_iter().flatten().collect();
-        let of =
-            |image: Option<&str>| Template { kind: NodeKind::Container, image: image.map(str::to_owned) };
+        let of = |image: Option<&str>| Template::new(NodeKind::Container, image.map(str::to_owned));
         assert_eq!(numbers(&keep_numbers(&present, vec![of(None); 2])), [1, 3]);
         assert_eq!(numbers(&keep_numbers(&present, vec![of(None); 3])), [1, 2, 3]);
         assert_eq!(numbers(&keep_numbers(&present, vec![of(Some("other")); 2])), [1, 2]);

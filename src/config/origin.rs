@@ -41,6 +41,11 @@ impl Origins {
         self.0.insert(field.into(), origin);
     }
 
+    /// Whether the field itself has been said.
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
     /// Of the field, or of what it is part of.
     pub fn of(&self, field: &str) -> Option<&Origin> {
         let mut field = field;

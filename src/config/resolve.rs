@@ -1,5 +1,6 @@
 //! From a file, with the flags put over it, to settings: the one place where defaults are decided.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hoist_phases::phases::PhaseId;
@@ -13,7 +14,10 @@ use super::document::Document;
 use super::file::{ClusterFile, EtcdFile, KubeProxyFile, OwnerFile, PlacementFile};
 use super::nodes::NodeFlags;
 use super::problem::{Invalid, Problem, Problems};
-use super::{api_server, check, components, endpoint, layers, networking, nodes, placement, units, wait};
+use super::{
+    api_server, check, component_configs, components, endpoint, layers, networking, nodes, placement, units,
+    wait,
+};
 use crate::cli::args::{Global, UpArgs};
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
@@ -64,14 +68,18 @@ pub(super) fn resolve(
         control_plane_endpoint,
         listen_address,
         extra_sans,
-        // These two name files, which were read before.
+        // These name files, which were read before.
         ca: _,
         cni: _,
+        kubeadm_config: _,
         token,
         token_ttl,
         etcd,
         api_server,
-        kube_proxy: KubeProxyFile { mode },
+        scheduler,
+        feature_gates,
+        kubelet,
+        kube_proxy: KubeProxyFile { mode, config: kube_proxy },
         reach,
         components,
         nodes,
@@ -98,6 +106,7 @@ pub(super) fn resolve(
     set(&mut spec.extra_sans, extra_sans);
     apply_etcd(&mut spec.etcd, etcd, &mut problems);
     api_server::apply(&mut spec.api_server, api_server, &mut problems);
+    component_configs::apply(&mut spec, scheduler, kubelet, kube_proxy, feature_gates, &mut problems);
     if let Some(container) = attach {
         // The name of whatever an earlier run attached to stays with it.
         let prefix = spec.owner.attach().and_then(|present| present.prefix.clone());
@@ -132,6 +141,7 @@ pub(super) fn resolve(
     Ok(Settings {
         spec,
         origins,
+        notes: Vec::new(),
         ca: None,
         disks: Vec::new(),
         skip,
@@ -156,8 +166,12 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         token_ttl: TokenTtl::default(),
         etcd: EtcdSpec::default(),
         api_server: ApiServerSpec::default(),
+        scheduler_config: None,
+        feature_gates: BTreeMap::new(),
+        kubelet_config: serde_json::Map::new(),
         cni: Cni::default(),
         kube_proxy: KubeProxyMode::default(),
+        kube_proxy_config: serde_json::Map::new(),
         reach: Reach::default(),
         placement: hoist_phases::spec::Placement::default(),
         components: Component::ALL.map(hoist_phases::spec::ComponentSpec::default_for).to_vec(),

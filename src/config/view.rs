@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use hoist_phases::spec::{
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use super::document::drop_nulls;
 use super::file::{
     API_VERSION, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile, KIND, KubeProxyFile,
-    NetworkingFile, NodeGroup, OwnerFile, PlacementFile, RoleFile, SpreadFile,
+    KubeletFile, NetworkingFile, NodeGroup, OwnerFile, PlacementFile, RoleFile, SchedulerFile, SpreadFile,
 };
 use super::origin::{Origin, Origins};
 use super::{Settings, networking, schema};
@@ -108,13 +109,26 @@ fn value(settings: &Settings) -> Map<String, Value> {
     let mut value = serde_json::to_value(file(settings)).unwrap_or_default();
     drop_nulls(&mut value);
     let Value::Object(mut members) = value else { return Map::new() };
+    // There null says something.
+    let spec = &settings.spec;
+    for (component, config) in [("kubelet", &spec.kubelet_config), ("kubeProxy", &spec.kube_proxy_config)] {
+        if let Some(Value::Object(component)) = members.get_mut(component) {
+            component.insert("config".to_owned(), Value::Object(config.clone()));
+        }
+    }
     members.retain(|_, value| value.as_object().is_none_or(|members| !members.is_empty()));
     members
 }
 
-/// The file that says all of this. The token stays out: whoever may see it has `hoist join-command`.
+fn record((name, addresses): (&String, &Vec<IpAddr>)) -> (String, Vec<String>) {
+    (name.clone(), addresses.iter().map(IpAddr::to_string).collect())
+}
+
+/// The file that says all of this, but for what is secret: the token, which `hoist join-command` has,
+/// and what encrypts etcd's data.
 pub fn file(settings: &Settings) -> ClusterFile {
-    let Settings { spec, origins: _, ca: _, disks: _, skip, wait, timeout, retain, progress } = settings;
+    let Settings { spec, origins: _, notes: _, ca: _, disks: _, skip, wait, timeout, retain, progress } =
+        settings;
     let ClusterSpec {
         name,
         owner,
@@ -127,8 +141,12 @@ pub fn file(settings: &Settings) -> ClusterFile {
         token_ttl,
         etcd,
         api_server,
+        scheduler_config,
+        feature_gates,
+        kubelet_config,
         cni,
         kube_proxy,
+        kube_proxy_config,
         reach,
         placement,
         components,
@@ -139,6 +157,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         kind: KIND.to_owned(),
         name: Some(name.to_string()),
         kubernetes: Some(kubernetes.to_string()),
+        kubeadm_config: None,
         owner: OwnerFile { attach: owner.attach().map(|attach| attach.container.clone()) },
         networking: NetworkingFile {
             ip_family: Some(networking::family_of(&networking.pod_subnet).to_owned()),
@@ -147,6 +166,8 @@ pub fn file(settings: &Settings) -> ClusterFile {
             node_mask_size_ipv4: Some(networking.node_mask_size_ipv4),
             node_mask_size_ipv6: Some(networking.node_mask_size_ipv6),
             dns_domain: Some(networking.dns_domain.clone()),
+            mtu: networking.mtu,
+            dns_records: Some(networking.dns_records.iter().map(record).collect()),
         },
         control_plane_endpoint: control_plane_endpoint.as_ref().map(ToString::to_string),
         listen_address: listen_address.map(|address| address.to_string()),
@@ -156,8 +177,14 @@ pub fn file(settings: &Settings) -> ClusterFile {
         token_ttl: Some(duration(Duration::from_secs(token_ttl.0))),
         etcd: etcd_file(etcd),
         api_server: api_server_file(api_server),
+        scheduler: SchedulerFile { config: scheduler_config.clone() },
+        feature_gates: Some(feature_gates.clone()),
+        kubelet: KubeletFile { config: Some(kubelet_config.clone()) },
         cni: Some(cni_text(cni)),
-        kube_proxy: KubeProxyFile { mode: Some(kube_proxy.as_str().to_owned()) },
+        kube_proxy: KubeProxyFile {
+            mode: Some(kube_proxy.as_str().to_owned()),
+            config: Some(kube_proxy_config.clone()),
+        },
         reach: Some(reach.as_str().to_owned()),
         components: components.iter().map(component).collect(),
         nodes: Some(groups(nodes)),
@@ -181,7 +208,14 @@ fn etcd_file(spec: &EtcdSpec) -> EtcdFile {
 }
 
 fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
-    let ApiServerSpec { admission_plugins, admission_config, audit } = spec;
+    let ApiServerSpec {
+        admission_plugins,
+        admission_config,
+        audit,
+        authentication_config,
+        encryption_config: _,
+        runtime_config,
+    } = spec;
     let audit = audit.as_ref().map(|AuditSpec { policy, log_max_size_mib, log_max_backups }| AuditFile {
         policy: policy.clone(),
         log_max_size: Some(format!("{log_max_size_mib}Mi")),
@@ -190,7 +224,11 @@ fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
     ApiServerFile {
         admission_plugins: Some(admission_plugins.clone()),
         admission_config: admission_config.clone(),
+        pod_security: None,
         audit,
+        authentication_config: authentication_config.clone(),
+        encryption_config: None,
+        runtime_config: Some(runtime_config.clone()),
     }
 }
 
@@ -225,7 +263,8 @@ fn component(spec: &ComponentSpec) -> (String, ComponentFile) {
 
 /// Neighbours that are alike make a group.
 fn groups(nodes: &[NodeSpec]) -> Vec<NodeGroup> {
-    let alike = |a: &NodeSpec, b: &NodeSpec| (a.kind, &a.image) == (b.kind, &b.image);
+    let made = |node: &NodeSpec| (node.kind, node.image.clone(), node.labels.clone(), node.taints.clone());
+    let alike = |a: &NodeSpec, b: &NodeSpec| made(a) == made(b);
     let group = |nodes: &[NodeSpec]| {
         let first = nodes.first()?;
         let size = match first.kind {
@@ -239,6 +278,8 @@ fn groups(nodes: &[NodeSpec]) -> Vec<NodeGroup> {
             memory: size.map(|VmSize { memory_mib, .. }| bytes(u64::from(memory_mib) << 20)),
             disk: size.map(|VmSize { disk_gib, .. }| bytes(u64::from(disk_gib) << 30)),
             image: first.image.clone(),
+            labels: (!first.labels.is_empty()).then(|| first.labels.clone()),
+            taints: (!first.taints.is_empty()).then(|| first.taints.clone()),
         })
     };
     nodes.chunk_by(alike).filter_map(group).collect()

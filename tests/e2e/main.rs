@@ -12,6 +12,7 @@ mod access;
 mod attach;
 mod bad_input;
 mod choices;
+mod configured;
 mod containment;
 mod external;
 mod families;

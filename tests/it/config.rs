@@ -33,12 +33,13 @@ fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
 
 fn shown(settings: &Settings) -> String {
     let spec = serde_json::to_string(&settings.spec).unwrap();
-    let Settings { spec: _, origins: _, ca, disks, skip, wait, timeout, retain, progress } = settings;
+    let Settings { spec: _, origins: _, notes: _, ca, disks, skip, wait, timeout, retain, progress } =
+        settings;
     format!("{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
 }
 
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
-/// `--config` has no field; `--cni` and `--ca-*` name files: they have tests of their own.
+/// `--config` has no field; `--kubeadm-config`, `--cni` and `--ca-*` name files: they have tests of their own.
 const PAIRS: &[(&str, &[&str], &str)] = &[
     ("attach", &["--attach=other"], "owner: {attach: other}"),
     ("nodes", &["--nodes=3"], "nodes: [{count: 3}]"),
@@ -80,7 +81,8 @@ fn every_flag_of_up_is_a_field_of_the_file() {
     let cli = Cli::command();
     let up = cli.find_subcommand("up").unwrap();
     let known = |flag: &str| {
-        ["config", "cni", "ca-cert", "ca-key"].contains(&flag) || PAIRS.iter().any(|(name, ..)| *name == flag)
+        ["config", "kubeadm-config", "cni", "ca-cert", "ca-key"].contains(&flag)
+            || PAIRS.iter().any(|(name, ..)| *name == flag)
     };
     for flag in up.get_arguments().filter_map(|arg| arg.get_long()) {
         assert!(known(flag), "--{flag} has no field in the file, or no line in this test");
@@ -510,6 +512,42 @@ async fn a_ca_of_the_users_is_read_whole_or_refused() {
 
     let error = finish(flags(&["--ca-cert", "a.crt"])).await.unwrap_err().to_string();
     assert_eq!(error, "--ca-cert: without ca.key (--ca-key): a CA signs with its key; give both");
+}
+
+#[tokio::test]
+async fn a_configuration_of_kubeadms_holds_where_nothing_else_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeadm.yaml");
+    let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\n\
+                networking: {podSubnet: 10.1.0.0/16, dnsDomain: a.example}\nclusterName: other\n";
+    std::fs::write(&path, text).unwrap();
+    let config = dir.path().join("hoist.yaml");
+    std::fs::write(
+        &config,
+        format!("{HEADER}kubeadmConfig: kubeadm.yaml\nnetworking: {{dnsDomain: b.example}}\n"),
+    )
+    .unwrap();
+    let finish = async |args: &[&str]| {
+        let args = flags(&[&["--config", config.to_str().unwrap()], args].concat());
+        let (document, name) = hoist::config::begin(&Default::default(), &args).unwrap();
+        hoist::config::finish(args, document, name, None).await
+    };
+    let settings = finish(&["--kubernetes=v1.36.3"]).await.unwrap();
+    let spec = &settings.spec;
+    assert_eq!(spec.kubernetes.to_string(), "v1.36.3", "a flag wins");
+    assert_eq!(spec.networking.dns_domain, "b.example", "the file wins");
+    assert_eq!(spec.networking.pod_subnet.to_string(), "10.1.0.0/16");
+    assert_eq!(settings.notes.len(), 1, "{:?}", settings.notes);
+    assert!(settings.notes[0].contains("ClusterConfiguration.clusterName has no meaning here"));
+    let yaml = hoist::config::view::yaml(&settings, &Origin::Default);
+    assert!(yaml.contains(&format!("podSubnet: 10.1.0.0/16  # {}", path.display())), "{yaml}");
+
+    std::fs::write(&path, text.replace("10.1.0.0/16", "10.96.0.0/16")).unwrap();
+    let error = finish(&[]).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{}: networking.podSubnet", path.display())), "{error}");
+    std::fs::remove_file(&path).unwrap();
+    let error = finish(&["--wait=soon"]).await.unwrap_err().to_string();
+    assert!(error.contains("kubeadmConfig") && error.contains("--wait"), "all at once: {error}");
 }
 
 #[test]

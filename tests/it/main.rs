@@ -14,6 +14,7 @@ mod down;
 mod fake_engine;
 mod kubeconfig;
 mod pki;
+mod plan;
 mod runtime;
 mod runtime_connect;
 mod status;

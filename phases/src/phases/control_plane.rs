@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, try_join_all};
+use serde_json::{Value, json};
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
+use crate::manifest::{self, ManifestError};
 use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::network::NONROOT;
@@ -25,11 +27,15 @@ pub(super) const SCHEDULER_PORT: u16 = 10259;
 /// wait for it: it fails the phase at once.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-const COMPONENTS: [Component; 3] = [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
+pub(super) const COMPONENTS: [Component; 3] =
+    [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
 
 /// What has to run before the next can, first.
 const BY_NEED: [Component; 4] =
     [Component::Etcd, Component::ApiServer, Component::ControllerManager, Component::Scheduler];
+
+const SCHEDULER_KUBECONFIG: &str = "/etc/kubernetes/scheduler.conf";
+const SCHEDULER_CONFIG: &str = "/etc/kubernetes/scheduler.yaml";
 
 /// Open files a component asks for, when the engine's host allows that many.
 const NOFILE: u64 = 65_536;
@@ -43,24 +49,12 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let kubeconfigs = cx.outputs.kubeconfigs.get()?;
     let pki = cx.outputs.pki.get()?;
     let specs = COMPONENTS.map(|component| {
-        let flags = match component {
-            Component::ControllerManager => controller_manager(&cx.spec),
-            Component::Scheduler => scheduler(&cx.spec),
-            _ => api_server(&cx.spec),
-        };
         let mut files = pki.files_for(component);
         files.extend(kubeconfigs.file_for(component));
-        let mut spec = container(&cx.spec, component, flags, files, nofile);
-        if component == Component::ApiServer && cx.spec.reach == Reach::Konnectivity {
-            spec.files.push(konnectivity::egress_selector());
-            spec.mounts.push(konnectivity::socket(&cx.spec));
-        }
-        if component == Component::ApiServer {
-            policies::mount(&cx.spec, &mut spec);
-        }
-        (component, spec)
+        desired(&cx.spec, component, files, nofile).map(|spec| (component, spec))
     });
-    let changed = try_join_all(specs.map(|(component, spec)| async move {
+    let changed = try_join_all(specs.map(|spec| async move {
+        let (component, spec) = spec?;
         let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component.name(), spec).await?;
         if changed {
             cx.events.step(PhaseId::ControlPlane, format!("{component} started"));
@@ -119,6 +113,36 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     text
+}
+
+/// One of [`COMPONENTS`] as this cluster needs it, with these keys.
+///
+/// # Errors
+/// When a configuration of the user's isn't YAML.
+pub(super) fn desired(
+    spec: &ClusterSpec,
+    component: Component,
+    files: Vec<FileEntry>,
+    nofile: u64,
+) -> Result<ContainerSpec, ManifestError> {
+    let flags = match component {
+        Component::ControllerManager => controller_manager(spec),
+        Component::Scheduler => scheduler(spec),
+        _ => api_server(spec),
+    };
+    let mut container = container(spec, component, flags, files, nofile);
+    match component {
+        Component::ApiServer => {
+            if spec.reach == Reach::Konnectivity {
+                container.files.push(konnectivity::egress_selector());
+                container.mounts.push(konnectivity::socket(spec));
+            }
+            policies::mount(spec, &mut container);
+        }
+        Component::Scheduler => container.files.extend(scheduler_config(spec)?),
+        _ => {}
+    }
+    Ok(container)
 }
 
 /// The container of one component: no root, no capability, read-only root file system, its own
@@ -191,6 +215,7 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         flags.set("egress-selector-config-file", konnectivity::EGRESS_SELECTOR);
     }
     policies::set_flags(spec, &mut flags);
+    set_feature_gates(spec, &mut flags);
     flags.overridden_by(&spec.component(Component::ApiServer).extra_args)
 }
 
@@ -231,13 +256,14 @@ fn controller_manager(spec: &ClusterSpec) -> Flags {
         };
         flags.set(flag, networking.node_mask_size(family).to_string());
     }
+    set_feature_gates(spec, &mut flags);
     flags.overridden_by(&spec.component(Component::ControllerManager).extra_args)
 }
 
 /// Flags of kube-scheduler; without leader election for the same reason.
 fn scheduler(spec: &ClusterSpec) -> Flags {
-    let kubeconfig = "/etc/kubernetes/scheduler.conf";
-    Flags::new([
+    let kubeconfig = SCHEDULER_KUBECONFIG;
+    let mut flags = Flags::new([
         ("authentication-kubeconfig", kubeconfig.to_owned()),
         ("authorization-kubeconfig", kubeconfig.to_owned()),
         ("bind-address", "127.0.0.1".to_owned()),
@@ -245,8 +271,29 @@ fn scheduler(spec: &ClusterSpec) -> Flags {
         ("leader-elect", "false".to_owned()),
         ("profiling", "false".to_owned()),
         ("secure-port", SCHEDULER_PORT.to_string()),
-    ])
-    .overridden_by(&spec.component(Component::Scheduler).extra_args)
+    ]);
+    if spec.scheduler_config.is_some() {
+        flags.set("config", SCHEDULER_CONFIG);
+    }
+    set_feature_gates(spec, &mut flags);
+    flags.overridden_by(&spec.component(Component::Scheduler).extra_args)
+}
+
+fn set_feature_gates(spec: &ClusterSpec, flags: &mut Flags) {
+    if let Some(gates) = spec.feature_gates_flag() {
+        flags.set("feature-gates", gates);
+    }
+}
+
+/// The user's configuration with what the scheduler ignores of its flags beside one: its kubeconfig,
+/// and that it is alone.
+fn scheduler_config(spec: &ClusterSpec) -> Result<Option<FileEntry>, ManifestError> {
+    let Some(text) = &spec.scheduler_config else { return Ok(None) };
+    let mut config: Value = manifest::from_yaml("scheduler.config", text)?;
+    config["clientConnection"]["kubeconfig"] = json!(SCHEDULER_KUBECONFIG);
+    config["leaderElection"]["leaderElect"] = json!(false);
+    let content = manifest::to_yaml("scheduler.config", &config)?.into_bytes();
+    Ok(Some(FileEntry { path: SCHEDULER_CONFIG.to_owned(), mode: 0o600, content }))
 }
 
 #[cfg(test)]

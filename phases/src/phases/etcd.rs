@@ -10,6 +10,7 @@ use crate::phases::flags::Flags;
 use crate::phases::network::{ETCD_DATA, etcd_data};
 use crate::phases::{Context, control_plane};
 use crate::pki::CONTAINER_PKI_DIR;
+use crate::ports::{ContainerSpec, FileEntry};
 use crate::spec::{ClusterSpec, Component};
 
 pub(super) const CLIENT_PORT: u16 = 2379;
@@ -18,21 +19,22 @@ pub(super) const METRICS_PORT: u16 = 2381;
 
 pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     async move {
-        let component = Component::Etcd;
-        let mut spec = control_plane::container(
-            &cx.spec,
-            component,
-            flags(&cx.spec),
-            cx.outputs.pki.get()?.files_for(component),
-            cx.outputs.network.get()?.nofile,
-        );
-        spec.mounts.push(etcd_data(&cx.spec));
-        let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component.name(), spec).await?;
+        let files = cx.outputs.pki.get()?.files_for(Component::Etcd);
+        let spec = container(&cx.spec, files, cx.outputs.network.get()?.nofile);
+        let role = Component::Etcd.name();
+        let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, role, spec).await?;
         cx.outputs.etcd.set(());
         // Whether it serves is seen by the API server, which waits for it and says so.
         Ok(Outcome::changed(changed))
     }
     .boxed()
+}
+
+/// Its container, with these keys.
+pub(super) fn container(spec: &ClusterSpec, files: Vec<FileEntry>, nofile: u64) -> ContainerSpec {
+    let mut container = control_plane::container(spec, Component::Etcd, flags(spec), files, nofile);
+    container.mounts.push(etcd_data(spec));
+    container
 }
 
 /// Flags of etcd 3.6 (etcd.io, "Configuration options").

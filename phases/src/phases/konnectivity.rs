@@ -99,13 +99,16 @@ fn flags(spec: &ClusterSpec) -> Flags {
 }
 
 fn server(cx: &Context) -> Result<ContainerSpec, PhaseError> {
-    let component = Component::Konnectivity;
-    let mut files = cx.outputs.pki.get()?.files_for(component);
-    files.extend(cx.outputs.kubeconfigs.get()?.file_for(component));
-    let nofile = cx.outputs.network.get()?.nofile;
-    let mut server = control_plane::container(&cx.spec, component, flags(&cx.spec), files, nofile);
-    server.mounts.push(socket(&cx.spec));
-    Ok(server)
+    let mut files = cx.outputs.pki.get()?.files_for(Component::Konnectivity);
+    files.extend(cx.outputs.kubeconfigs.get()?.file_for(Component::Konnectivity));
+    Ok(container(&cx.spec, files, cx.outputs.network.get()?.nofile))
+}
+
+/// The server's container, with these keys.
+pub(super) fn container(spec: &ClusterSpec, files: Vec<FileEntry>, nofile: u64) -> ContainerSpec {
+    let mut server = control_plane::container(spec, Component::Konnectivity, flags(spec), files, nofile);
+    server.mounts.push(socket(spec));
+    server
 }
 
 /// The agents, and the server's right to review their tokens.

@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
@@ -55,14 +56,23 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
         config.mode = spec.kube_proxy.as_str().to_owned();
         config.bind_address = spec.networking.primary().unspecified().to_string();
         config.cluster_cidr = spec.networking.pod_subnet.to_string();
-        *text = manifest::to_yaml("kube-proxy's configuration", &config)
-            .map_err(|_| EditError("data[config.conf]"))?;
+        *text = configuration(spec, &config).map_err(|_| EditError("data[config.conf]"))?;
         addon::set_server(map, "kubeconfig.conf", spec)
     })?;
     manifest.edit("kube-proxy", |set: &mut DaemonSet| {
         addon::set_images(set.spec.as_mut().map(|s| &mut s.template), &images::reference(spec, "kube-proxy"))
     })?;
     manifest.objects()
+}
+
+/// hoist's fields with the user's over them.
+fn configuration(spec: &ClusterSpec, own: &KubeProxyConfiguration) -> Result<String, ManifestError> {
+    let mut config = json!(own);
+    if !spec.feature_gates.is_empty() {
+        config["featureGates"] = json!(spec.feature_gates);
+    }
+    manifest::merge(&mut config, &spec.kube_proxy_config);
+    manifest::to_yaml("kube-proxy's configuration", &config)
 }
 
 /// Applies it.

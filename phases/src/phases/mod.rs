@@ -24,6 +24,7 @@ pub mod placement;
 mod policies;
 mod postmortem;
 pub mod preflight;
+pub mod preview;
 mod skew;
 pub mod steward;
 pub mod token;

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, try_join_all};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
@@ -87,6 +87,13 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
     Ok(true)
 }
 
+fn kubelet_args(spec: &ClusterSpec, node: &NodeSpec) -> Vec<Value> {
+    let labels: Vec<_> = node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels = (!labels.is_empty()).then(|| ("node-labels", labels.join(",")));
+    let args = [("node-ip", machines::node_ip(&spec.networking, node))].into_iter().chain(labels);
+    args.map(|(name, value)| json!({ "name": name, "value": value })).collect()
+}
+
 /// A JoinConfiguration (kubeadm.k8s.io/v1beta4), as JSON, which is YAML too.
 fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -> String {
     let ignored: &[&str] = match node.kind {
@@ -105,7 +112,8 @@ fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -
         },
         "nodeRegistration": {
             "name": node.name(),
-            "kubeletExtraArgs": [{ "name": "node-ip", "value": machines::node_ip(&spec.networking, node) }],
+            "kubeletExtraArgs": kubelet_args(spec, node),
+            "taints": node.taints,
             "ignorePreflightErrors": ignored,
         },
     })

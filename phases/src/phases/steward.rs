@@ -38,7 +38,7 @@ pub const KUBECONFIG_PATH: &str = "/etc/kubernetes/steward.conf";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
-enum StewardError {
+pub(super) enum StewardError {
     #[error("settings of the steward")]
     Settings(#[source] serde_json::Error),
 }
@@ -111,7 +111,8 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         let (rights, digest) = tokio::try_join!(apply::phase(cx, &objects), async {
             Ok(cx.ports.runtime.program_digest().await?)
         })?;
-        let spec = container(cx, digest)?;
+        let kubeconfig = cx.outputs.kubeconfigs.get()?.file_for(Component::Steward).into_iter().collect();
+        let spec = container(&cx.spec, kubeconfig, cx.outputs.network.get()?.nofile, digest)?;
         let component = Component::Steward.name();
         let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, component, spec).await?;
         if changed {
@@ -122,20 +123,28 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     .boxed()
 }
 
-fn container(cx: &Context, digest: String) -> Result<ContainerSpec, PhaseError> {
-    let settings = serde_json::to_vec(&Settings::of(&cx.spec)).map_err(StewardError::Settings)?;
+/// Its container, with this kubeconfig and this build of the program.
+///
+/// # Errors
+/// When its settings can't be written, which would be a fault of hoist.
+pub(super) fn container(
+    cluster: &ClusterSpec,
+    kubeconfig: Vec<FileEntry>,
+    nofile: u64,
+    digest: String,
+) -> Result<ContainerSpec, StewardError> {
+    let settings = serde_json::to_vec(&Settings::of(cluster)).map_err(StewardError::Settings)?;
     let mut files = vec![FileEntry { path: SETTINGS_PATH.to_owned(), mode: 0o600, content: settings }];
-    files.extend(cx.outputs.kubeconfigs.get()?.file_for(Component::Steward));
-    let nofile = cx.outputs.network.get()?.nofile;
-    let mut spec = control_plane::container(&cx.spec, Component::Steward, Flags::default(), files, nofile);
+    files.extend(kubeconfig);
+    let mut spec = control_plane::container(cluster, Component::Steward, Flags::default(), files, nofile);
     // One static file needs nothing of an image.
-    spec.image = images::reference(&cx.spec, "pause");
+    spec.image = images::reference(cluster, "pause");
     spec.entrypoint = vec![PROGRAM.to_owned()];
     spec.args = ["--log", "hoist=info,warn", "steward"].map(str::to_owned).to_vec();
     // Routes need this one capability, and engines give capabilities to root alone.
     spec.user = Some("0:0".to_owned());
     spec.capabilities = vec!["NET_ADMIN".to_owned()];
-    spec.mounts.push(containers::private_mount(&cx.spec, &spec.name, "/opt/hoist"));
+    spec.mounts.push(containers::private_mount(cluster, &spec.name, "/opt/hoist"));
     spec.program = Some(Program { path: PROGRAM.to_owned(), digest });
     Ok(spec)
 }

@@ -1,4 +1,8 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use super::Secret;
 
 /// What kube-apiserver is started with beyond its flags.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -9,6 +13,15 @@ pub struct ApiServerSpec {
     /// An AdmissionConfiguration (apiserver.config.k8s.io/v1), as YAML.
     pub admission_config: Option<String>,
     pub audit: Option<AuditSpec>,
+    /// An AuthenticationConfiguration (apiserver.config.k8s.io/v1), as YAML: OIDC and the like.
+    #[serde(default)]
+    pub authentication_config: Option<String>,
+    /// An EncryptionConfiguration (apiserver.config.k8s.io/v1), as YAML, with its keys.
+    #[serde(default)]
+    pub encryption_config: Option<Secret>,
+    /// API groups, versions and resources turned on or off, such as `api/beta`.
+    #[serde(default)]
+    pub runtime_config: BTreeMap<String, bool>,
 }
 
 /// What the API server writes down of the requests it gets.

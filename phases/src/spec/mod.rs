@@ -14,10 +14,12 @@ mod node;
 mod owner;
 mod placement;
 mod reach;
+mod secret;
 mod subnets;
 mod token;
 mod version;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -29,13 +31,14 @@ pub use endpoint::Endpoint;
 pub use family::Family;
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
-pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, VmSize};
+pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, Taint, VmSize};
 pub use owner::{Attach, Owner};
 pub use placement::{
     ELSEWHERE, ELSEWHERE_LABEL, Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread,
     Toleration,
 };
 pub use reach::Reach;
+pub use secret::Secret;
 pub use subnets::{Subnets, SubnetsError};
 pub use token::{BootstrapToken, TokenError};
 pub use version::{KubernetesVersion, SUPPORTED, VersionError};
@@ -64,8 +67,20 @@ pub struct ClusterSpec {
     pub etcd: EtcdSpec,
     #[serde(default)]
     pub api_server: ApiServerSpec,
+    /// A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), as YAML.
+    #[serde(default)]
+    pub scheduler_config: Option<String>,
+    /// Turned on or off in every component and on every node.
+    #[serde(default)]
+    pub feature_gates: BTreeMap<String, bool>,
+    /// Fields of the KubeletConfiguration that nodes read when they join, over hoist's.
+    #[serde(default)]
+    pub kubelet_config: serde_json::Map<String, serde_json::Value>,
     pub cni: Cni,
     pub kube_proxy: KubeProxyMode,
+    /// Fields of the KubeProxyConfiguration, over hoist's.
+    #[serde(default)]
+    pub kube_proxy_config: serde_json::Map<String, serde_json::Value>,
     #[serde(default)]
     pub reach: Reach,
     /// Of clusters made before it had this field: as of a new one.
@@ -79,6 +94,12 @@ impl ClusterSpec {
     /// Host name of the control plane, and etcd's name of its member.
     pub fn host_name(&self) -> String {
         format!("hoist-{}", self.name)
+    }
+
+    /// The value of the components' flag `--feature-gates`.
+    pub fn feature_gates_flag(&self) -> Option<String> {
+        let gates = self.feature_gates.iter().map(|(gate, on)| format!("{gate}={on}"));
+        (!self.feature_gates.is_empty()).then(|| gates.collect::<Vec<_>>().join(","))
     }
 
     /// Whether a component is part of this cluster.
@@ -176,8 +197,12 @@ pub(crate) fn test_spec() -> ClusterSpec {
         token_ttl: TokenTtl::default(),
         etcd: EtcdSpec::default(),
         api_server: ApiServerSpec::default(),
+        scheduler_config: None,
+        feature_gates: BTreeMap::new(),
+        kubelet_config: serde_json::Map::new(),
         cni: Cni::KubeRouter,
         kube_proxy: KubeProxyMode::Nftables,
+        kube_proxy_config: serde_json::Map::new(),
         reach: Reach::Routes,
         placement: Placement::default(),
         components: Component::ALL.map(ComponentSpec::default_for).to_vec(),

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -48,6 +49,12 @@ pub struct Networking {
     #[serde(default = "default_node_mask_size_ipv6")]
     pub node_mask_size_ipv6: u8,
     pub dns_domain: String,
+    /// Of br0 and everything on it, in bytes; that of the engine's network when absent.
+    #[serde(default)]
+    pub mtu: Option<u32>,
+    /// Names that nodes and pods resolve beside those of the cluster.
+    #[serde(default)]
+    pub dns_records: BTreeMap<String, Vec<IpAddr>>,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -97,6 +104,8 @@ impl Default for Networking {
             node_mask_size_ipv4: default_node_mask_size_ipv4(),
             node_mask_size_ipv6: default_node_mask_size_ipv6(),
             dns_domain: "cluster.local".to_owned(),
+            mtu: None,
+            dns_records: BTreeMap::new(),
         }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -66,6 +67,23 @@ pub struct NodeSpec {
     /// The engine's image that its machine is made from; hoist's own of the cluster's version when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// What its Node is labelled with as it joins.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What its Node is tainted with as it joins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
+}
+
+/// A taint as in a Node (core/v1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Taint {
+    pub key: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -99,7 +117,9 @@ impl NodeSpec {
     /// When the number is outside 1 to [`MAX_NODE_NUMBER`].
     pub fn new(number: u32, kind: NodeKind) -> Result<Self, NodeError> {
         match u8::try_from(number) {
-            Ok(small @ 1..=MAX_NODE_NUMBER) => Ok(Self { number: small, kind, image: None }),
+            Ok(small @ 1..=MAX_NODE_NUMBER) => {
+                Ok(Self { number: small, kind, image: None, labels: BTreeMap::new(), taints: Vec::new() })
+            }
             _ => Err(NodeError::Number(number)),
         }
     }
@@ -108,6 +128,12 @@ impl NodeSpec {
     #[must_use]
     pub fn with_image(self, image: Option<String>) -> Self {
         Self { image, ..self }
+    }
+
+    /// The same with labels and taints of its Node.
+    #[must_use]
+    pub fn with_marks(self, labels: BTreeMap<String, String>, taints: Vec<Taint>) -> Self {
+        Self { labels, taints, ..self }
     }
 
     pub fn number(&self) -> u8 {

@@ -44,13 +44,13 @@ pub(super) fn is_namespace(name: &str) -> bool {
 }
 
 /// A name of at most 63 characters, after a DNS name and a slash or alone.
-pub(super) fn is_label_key(key: &str) -> bool {
+pub(in crate::config) fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let is_prefix = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(is_namespace);
     !name.is_empty() && is_label_value(name) && prefix.is_none_or(is_prefix)
 }
 
-pub(super) fn is_label_value(value: &str) -> bool {
+pub(in crate::config) fn is_label_value(value: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = value.as_bytes();
     bytes.len() <= 63

@@ -15,9 +15,7 @@ use crate::spec::ClusterSpec;
 /// # Errors
 /// When it can't be written as YAML, which would be a fault of hoist.
 pub fn kubelet_config(spec: &ClusterSpec) -> Result<ConfigMap, ManifestError> {
-    let configuration = manifest::to_yaml(
-        "kubelet-config",
-        &json!({
+    let mut configuration = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
             "authentication": {
@@ -32,8 +30,12 @@ pub fn kubelet_config(spec: &ClusterSpec) -> Result<ConfigMap, ManifestError> {
             "healthzPort": 10248,
             "rotateCertificates": true,
             "staticPodPath": "/etc/kubernetes/manifests",
-        }),
-    )?;
+    });
+    if !spec.feature_gates.is_empty() {
+        configuration["featureGates"] = json!(spec.feature_gates);
+    }
+    manifest::merge(&mut configuration, &spec.kubelet_config);
+    let configuration = manifest::to_yaml("kubelet-config", &configuration)?;
     let data = BTreeMap::from([("kubelet".to_owned(), configuration)]);
     Ok(super::config_map("kube-system", "kubelet-config", data))
 }

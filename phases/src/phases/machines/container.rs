@@ -174,7 +174,7 @@ fn ip_option(family: Family) -> &'static str {
 
 /// The machine of a container node. It runs systemd and runc, so it keeps most capabilities and
 /// sees /proc and /sys unmasked.
-fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
+pub(super) fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
     let name = node_name(&spec.name, &node.name());
     let mut machine = ContainerSpec::new(&name, images::of_node(spec, node), Network::None);
     machine.hostname = Some(node.name());

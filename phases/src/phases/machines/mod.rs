@@ -10,7 +10,7 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::phases::containers::{self, node_name};
 use crate::phases::{Context, PhaseId};
-use crate::ports::{ExecOutput, Runtime, RuntimeError};
+use crate::ports::{ContainerSpec, ExecOutput, Runtime, RuntimeError};
 use crate::spec::networking::Networking;
 use crate::spec::{ClusterName, ClusterSpec, Family, NodeKind, NodeSpec};
 
@@ -44,6 +44,14 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         Ok(Outcome::changed(changed.into_iter().any(|changed| changed)))
     }
     .boxed()
+}
+
+/// The container of a node.
+pub(super) fn machine(spec: &ClusterSpec, node: &NodeSpec, mtu: u32) -> ContainerSpec {
+    match node.kind {
+        NodeKind::Container => container::machine(spec, node),
+        NodeKind::Vm(size) => vm::machine(spec, node, size, mtu),
+    }
 }
 
 async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseError> {

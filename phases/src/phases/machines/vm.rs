@@ -148,7 +148,7 @@ pub(super) async fn release(runtime: &dyn Runtime, spec: &ClusterSpec, node: &No
 
 /// The container of a virtual machine. Its entry script makes the tap and the device nodes, then
 /// gives qemu to a user without capabilities.
-fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> ContainerSpec {
+pub(super) fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u32) -> ContainerSpec {
     let name = node_name(&spec.name, &node.name());
     let owner = component_name(spec, Component::Owner);
     let mut machine = ContainerSpec::new(&name, images::of_node(spec, node), Network::Container(owner));

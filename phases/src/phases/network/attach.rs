@@ -152,7 +152,7 @@ async fn ports_of_stopped(cx: &Context) -> Result<Vec<(Component, u16)>, PhaseEr
     Ok(free)
 }
 
-fn keeper(spec: &ClusterSpec) -> ContainerSpec {
+pub(in crate::phases) fn keeper(spec: &ClusterSpec) -> ContainerSpec {
     let mut keeper = ContainerSpec::new(
         keeper_name(spec),
         images::reference(spec, "network"),
@@ -175,7 +175,7 @@ fn keeper(spec: &ClusterSpec) -> ContainerSpec {
 }
 
 /// Mounts etcd's data beside etcd, so that a tmpfs outlives its container.
-fn holder(spec: &ClusterSpec) -> ContainerSpec {
+pub(in crate::phases) fn holder(spec: &ClusterSpec) -> ContainerSpec {
     let name = format!("{}-{HOLDER}", name_prefix(spec));
     let mut holder = ContainerSpec::new(name, images::reference(spec, "pause"), Network::None);
     let limits = spec.component(Component::Owner);

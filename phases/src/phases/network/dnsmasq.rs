@@ -65,6 +65,11 @@ pub(super) fn configuration(spec: &ClusterSpec) -> String {
         let addresses = joined(networking, |family| node.address(family).to_string());
         let _ = writeln!(conf, "dhcp-host={mac},{leases},{name}\nhost-record={name},{addresses}");
     }
+    for (name, addresses) in &networking.dns_records {
+        for address in addresses {
+            let _ = writeln!(conf, "host-record={name},{address}");
+        }
+    }
     // Nodes know the endpoint's name even where nobody else resolves it.
     if let Some(endpoint) = spec.control_plane_endpoint.as_ref().filter(|e| e.host.parse::<IpAddr>().is_err())
     {

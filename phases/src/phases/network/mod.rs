@@ -82,7 +82,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
 }
 
 /// The owner mounts etcd's data too, so that a tmpfs outlives etcd's own container.
-fn owner(spec: &ClusterSpec) -> ContainerSpec {
+pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
     let limits = spec.component(Component::Owner);
     let mut owner = ContainerSpec::new(
         component_name(spec, Component::Owner),
@@ -166,7 +166,7 @@ pub(super) fn etcd_data(spec: &ClusterSpec) -> Mount {
     Mount { target: ETCD_DATA.to_owned(), kind }
 }
 
-fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
+pub(super) fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
     let limits = spec.component(Component::Dnsmasq);
     let mut dnsmasq = ContainerSpec::new(
         component_name(spec, Component::Dnsmasq),
@@ -180,6 +180,8 @@ fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
         dnsmasq.env.insert(format!("BRIDGE_{suffix}"), format!("{address}/{}", subnet.prefix_len()));
         dnsmasq.env.insert(format!("NODES_{suffix}"), subnet.to_string());
     }
+    let mtu = spec.networking.mtu.map(|mtu| mtu.to_string());
+    dnsmasq.env.insert("MTU".to_owned(), mtu.unwrap_or_default());
     dnsmasq.env.insert("REDIRECTS".to_owned(), redirects(spec));
     // Bridge, address and NAT; raw sockets for DHCP and router advertisements; ports 53, 67 and 547.
     // With the rest dnsmasq gives its lease file and itself to an unprivileged user, who keeps the

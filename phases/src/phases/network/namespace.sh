@@ -4,10 +4,11 @@
 #
 # BRIDGE_IPV4, NODES_IPV4  address of the bridge and network of the nodes; absent without IPv4
 # BRIDGE_IPV6, NODES_IPV6  the same of IPv6
+# MTU                      of the bridge, in bytes; that of the engine's network when empty
 # REDIRECTS                ADDRESS,PORT,PORT-HERE of an endpoint, of the families above; may be empty
 set -eu
 
-mtu=$(cat /sys/class/net/eth0/mtu)
+mtu=${MTU:-$(cat /sys/class/net/eth0/mtu)}
 
 if [ ! -e /sys/class/net/br0 ]; then
     # A fixed address keeps the bridge from taking that of whichever port joins first, which would
