@@ -81,6 +81,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         placement: _,
         components: _,
         nodes,
+        addons: _,
     } = wanted;
     let mut differences = Vec::new();
     let mut compare = |field, present: String, wanted: String| {

@@ -72,6 +72,8 @@ pub struct ClusterFile {
     #[serde(default)]
     pub components: BTreeMap<String, ComponentFile>,
     pub nodes: Option<Vec<NodeGroup>>,
+    /// Manifests that are part of the cluster, in order.
+    pub addons: Option<Vec<AddonFile>>,
     #[serde(default)]
     pub placement: PlacementFile,
     /// Names of phases to leave out, see `hoist phase list`.
@@ -223,6 +225,16 @@ pub struct NodeGroup {
     pub labels: Option<BTreeMap<String, String>>,
     /// What the Nodes are tainted with as they join.
     pub taints: Option<Vec<Taint>>,
+}
+
+/// A manifest that is part of the cluster.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AddonFile {
+    /// A path beside this file, or `URL#sha256=HEX`.
+    pub manifest: String,
+    /// Whether the next one waits until its objects are ready, and `up` too; true by itself.
+    pub wait: Option<bool>,
 }
 
 /// Where pods go.

@@ -4,7 +4,6 @@
 mod api_server;
 mod ca;
 mod check;
-mod cni;
 mod component_configs;
 mod components;
 mod conflict;
@@ -22,21 +21,23 @@ mod placement;
 mod problem;
 mod resolve;
 mod schema;
+mod source;
 pub mod units;
 pub mod view;
 mod wait;
 
 use std::time::Duration;
 
+use file::AddonFile;
 use hoist_phases::phases::PhaseId;
-use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
+use hoist_phases::phases::addons::AddonError;
+use hoist_phases::spec::{Addon, BootstrapToken, ClusterName, ClusterSpec};
 
 use crate::cli::args::{Global, Progress, UpArgs};
 use crate::cluster::ready::Level;
 use crate::images::Disk;
 
 pub use ca::{CaError, UsersCa};
-pub use cni::{CniError, CniSource};
 pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use document::{Document, FileError, parse as parse_file, read as read_file};
 pub use endpoint::EndpointError;
@@ -48,6 +49,7 @@ pub use origin::{Origin, Origins};
 pub use problem::{Invalid, Problem};
 pub use resolve::{defaults, name, settings};
 pub use schema::schema;
+pub use source::{CniSource, Source, SourceError};
 
 /// Name of a cluster that nobody named.
 pub const DEFAULT_NAME: &str = "hoist";
@@ -82,7 +84,9 @@ pub enum ConfigError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     #[error(transparent)]
-    Cni(#[from] CniError),
+    Source(#[from] SourceError),
+    #[error(transparent)]
+    Addon(#[from] AddonError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     #[error("no random numbers for a bootstrap token")]
@@ -122,12 +126,16 @@ pub async fn finish(
     let disks = document.problems.keep(disks).unwrap_or_default();
     let cni = cni_of(&document);
     let cni = document.problems.keep(cni).flatten();
+    let addons = addons_of(&mut document);
     let ca = ca::read(&document);
     let ca = document.problems.keep(ca).flatten();
     // Everything else is judged before anything is fetched.
     let mut settings = resolve::resolve(document, nodes, base, cni.as_ref().map(CniSource::unread))?;
     if let Some(source) = cni {
         settings.spec.cni = source.load().await?;
+    }
+    if let Some(addons) = addons {
+        settings.spec.addons = load(addons).await?;
     }
     endpoint::resolve(&mut settings.spec).await?;
     if reach_is_open && settings.spec.control_plane_endpoint.is_none() {
@@ -145,7 +153,28 @@ fn kubeadm_config(document: &mut Document) -> Result<Vec<String>, KubeadmError> 
     kubeadm::below(document, &path)
 }
 
-fn cni_of(document: &Document) -> Result<Option<CniSource>, CniError> {
+/// The addons asked for, when any are, and whether each is waited for.
+fn addons_of(document: &mut Document) -> Option<Vec<(Source, bool)>> {
+    let files = document.file.addons.clone()?;
+    let sources = files.into_iter().enumerate().filter_map(|(index, AddonFile { manifest, wait })| {
+        let source = Source::parse(&format!("addons[{index}].manifest"), &manifest, &document.beside);
+        Some((document.problems.keep(source)?, wait.unwrap_or(true)))
+    });
+    Some(sources.collect())
+}
+
+/// # Errors
+/// The first that can't be had, or is no manifest.
+async fn load(addons: Vec<(Source, bool)>) -> Result<Vec<Addon>, ConfigError> {
+    let loads = addons.into_iter().map(|(source, wait)| async move {
+        let addon = Addon { origin: source.origin(), yaml: source.load().await?, wait };
+        hoist_phases::phases::addons::objects(&addon)?;
+        Ok(addon)
+    });
+    futures_util::future::try_join_all(loads).await
+}
+
+fn cni_of(document: &Document) -> Result<Option<CniSource>, SourceError> {
     let text = document.file.cni.as_deref();
     text.map(|text| CniSource::parse(text, document.base("cni"))).transpose()
 }

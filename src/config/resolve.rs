@@ -83,6 +83,7 @@ pub(super) fn resolve(
         reach,
         components,
         nodes,
+        addons: _,
         placement: PlacementFile { policy, roles, spread },
         skip_phases,
         wait,
@@ -176,6 +177,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         placement: hoist_phases::spec::Placement::default(),
         components: Component::ALL.map(hoist_phases::spec::ComponentSpec::default_for).to_vec(),
         nodes: nodes::default(),
+        addons: Vec::new(),
     }
 }
 

@@ -6,15 +6,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use hoist_phases::spec::{
-    ApiServerSpec, AuditSpec, ClusterSpec, Cni, ComponentSpec, EtcdSpec, NodeKind, NodeSpec, Placement,
-    RoleNodes, RoleRule, Spread, VmSize,
+    Addon, ApiServerSpec, AuditSpec, ClusterSpec, Cni, ComponentSpec, EtcdSpec, NodeKind, NodeSpec,
+    Placement, RoleNodes, RoleRule, Spread, VmSize,
 };
 use serde_json::{Map, Value};
 
 use super::document::drop_nulls;
 use super::file::{
-    API_VERSION, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile, KIND, KubeProxyFile,
-    KubeletFile, NetworkingFile, NodeGroup, OwnerFile, PlacementFile, RoleFile, SchedulerFile, SpreadFile,
+    API_VERSION, AddonFile, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile, KIND,
+    KubeProxyFile, KubeletFile, NetworkingFile, NodeGroup, OwnerFile, PlacementFile, RoleFile, SchedulerFile,
+    SpreadFile,
 };
 use super::origin::{Origin, Origins};
 use super::{Settings, networking, schema};
@@ -151,6 +152,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         placement,
         components,
         nodes,
+        addons,
     } = spec;
     ClusterFile {
         api_version: API_VERSION.to_owned(),
@@ -188,6 +190,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         reach: Some(reach.as_str().to_owned()),
         components: components.iter().map(component).collect(),
         nodes: Some(groups(nodes)),
+        addons: Some(addons.iter().map(addon).collect()),
         placement: placement_file(placement),
         skip_phases: Some(skip.iter().map(|phase| phase.name().to_owned()).collect()),
         wait: Some(wait.to_string()),
@@ -232,19 +235,26 @@ fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
     }
 }
 
-/// A manifest by what it was read from.
 fn cni_text(cni: &Cni) -> String {
-    use sha2::Digest as _;
     match cni {
         Cni::KubeRouter => "kube-router".to_owned(),
         Cni::None => "none".to_owned(),
-        Cni::Manifest { origin, yaml } if origin.contains("://") => {
-            let digest: String =
-                sha2::Sha256::digest(yaml).iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{origin}#sha256={digest}")
-        }
-        Cni::Manifest { origin, .. } => origin.clone(),
+        Cni::Manifest { origin, yaml } => manifest(origin, yaml),
     }
+}
+
+fn addon(Addon { origin, yaml, wait }: &Addon) -> AddonFile {
+    AddonFile { manifest: manifest(origin, yaml), wait: Some(*wait) }
+}
+
+/// A manifest by what it was read from.
+fn manifest(origin: &str, yaml: &str) -> String {
+    use sha2::Digest as _;
+    if !origin.contains("://") {
+        return origin.to_owned();
+    }
+    let digest: String = sha2::Sha256::digest(yaml).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{origin}#sha256={digest}")
 }
 
 fn component(spec: &ComponentSpec) -> (String, ComponentFile) {

@@ -52,18 +52,63 @@ kubelet:
   config: {maxPods: 42}
 kubeProxy:
   config: {metricsBindAddress: '127.0.0.1:10249', nodePortAddresses: [primary]}
+addons:
+- manifest: kinds.yaml
+- manifest: work.yaml
 nodes:
 - labels: {disk: ssd, topology.kubernetes.io/zone: here}
   taints: [{key: dedicated, value: tests, effect: PreferNoSchedule}]
+";
+
+const KINDS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: samples.test.hoist.dev}
+spec:
+  group: test.hoist.dev
+  names: {kind: Sample, plural: samples}
+  scope: Namespaced
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+";
+
+/// Needs the kind before it, and a pod that runs in its own namespace.
+const WORK: &str = "
+apiVersion: test.hoist.dev/v1
+kind: Sample
+metadata: {name: one, namespace: work}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: idle, namespace: work}
+spec:
+  selector: {matchLabels: {app: idle}}
+  template:
+    metadata: {labels: {app: idle}}
+    spec:
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
+      containers:
+      - name: idle
+        image: localhost/hoist/pause:v1.36.3
+        imagePullPolicy: Never
+        securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: work}
 ";
 
 #[test]
 fn a_cluster_is_what_its_file_says() {
     let hoist = Hoist::new("configured");
     let file = hoist.config(FILE);
+    for (name, text) in [("kinds.yaml", KINDS), ("work.yaml", WORK)] {
+        std::fs::write(hoist.home().join(name), text).expect("the temporary directory is writable");
+    }
     hoist.ok(&["up", "--config", &file]);
 
     the_node_is_as_asked_for(&hoist);
+    addons_are_ready(&hoist);
     names_and_packets_are_as_asked_for(&hoist);
     anonymous_users_see_what_is_named(&hoist);
     pods_are_held_to_the_standard(&hoist);
@@ -95,6 +140,13 @@ fn the_node_is_as_asked_for(hoist: &Hoist) {
     let proxy = hoist.get(&["configmap", "kube-proxy", "--namespace", "kube-system"]);
     let config = proxy["data"]["config.conf"].as_str().expect("text");
     assert!(config.contains("nodePortAddresses") && config.contains("AllAlpha: false"), "{config}");
+}
+
+/// `up` has returned, so they are.
+fn addons_are_ready(hoist: &Hoist) {
+    hoist.kubectl(&["get", "samples.test.hoist.dev", "one", "--namespace", "work"]);
+    let idle = hoist.get(&["deployment", "idle", "--namespace", "work"]);
+    assert_eq!(idle["status"]["readyReplicas"], 1, "{}", idle["status"]);
 }
 
 fn names_and_packets_are_as_asked_for(hoist: &Hoist) {

@@ -515,6 +515,31 @@ async fn a_ca_of_the_users_is_read_whole_or_refused() {
 }
 
 #[tokio::test]
+async fn addons_are_read_in_order_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("hoist.yaml");
+    let finish = async |addons: &str| {
+        std::fs::write(&config, format!("{HEADER}addons: {addons}\n")).unwrap();
+        let args = flags(&["--config", config.to_str().unwrap()]);
+        let (document, name) = hoist::config::begin(&Default::default(), &args).unwrap();
+        hoist::config::finish(args, document, name, None).await.map_err(|error| error.to_string())
+    };
+    for name in ["b", "a"] {
+        let text = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}\n");
+        std::fs::write(dir.path().join(format!("{name}.yaml")), text).unwrap();
+    }
+    let settings = finish("[{manifest: b.yaml}, {manifest: a.yaml, wait: false}]").await.unwrap();
+    let names: Vec<_> = settings.spec.addons.iter().map(|addon| (addon.origin.clone(), addon.wait)).collect();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    assert_eq!(names, [(at("b.yaml"), true), (at("a.yaml"), false)]);
+    let error = finish("[{manifest: 'https://a.example/x.yaml'}]").await.unwrap_err();
+    assert!(error.contains("addons[0].manifest") && error.contains("#sha256="), "{error}");
+    assert!(finish("[{manifest: c.yaml}]").await.unwrap_err().contains("addons[0].manifest"));
+    std::fs::write(dir.path().join("c.yaml"), "a: b\n").unwrap();
+    assert!(finish("[{manifest: c.yaml}]").await.unwrap_err().contains("c.yaml"));
+}
+
+#[tokio::test]
 async fn a_configuration_of_kubeadms_holds_where_nothing_else_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeadm.yaml");

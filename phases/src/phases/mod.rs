@@ -2,6 +2,7 @@
 //! be, and a small part that observes, applies and verifies it.
 
 pub mod addon;
+pub mod addons;
 pub mod apply;
 pub mod bootstrap_config;
 pub mod bootstrap_rbac;
@@ -76,6 +77,7 @@ phase_ids! {
     Konnectivity = "konnectivity",
     Steward = "steward",
     Nodes = "nodes",
+    Addons = "addons",
 }
 
 impl std::fmt::Display for PhaseId {
@@ -218,5 +220,11 @@ pub static PHASES: &[Phase] = &[
         after: &[PhaseId::Machines, PhaseId::BootstrapRbac, PhaseId::BootstrapConfig],
         summary: "the machines joined by kubeadm join",
         run: nodes::run,
+    },
+    Phase {
+        id: PhaseId::Addons,
+        after: &[PhaseId::Cni, PhaseId::Placement, PhaseId::Nodes],
+        summary: "the manifests of the configuration, in order, each ready before the next",
+        run: addons::run,
     },
 ];

@@ -12,8 +12,8 @@ use crate::engine::PhaseError;
 use crate::object::Object;
 use crate::phases::network::attach;
 use crate::phases::{
-    PHASES, PhaseId, bootstrap_config, bootstrap_rbac, cni, control_plane, coredns, etcd, konnectivity,
-    kube_proxy, machines, network, placement, steward,
+    PHASES, PhaseId, addons, bootstrap_config, bootstrap_rbac, cni, control_plane, coredns, etcd,
+    konnectivity, kube_proxy, machines, network, placement, steward,
 };
 use crate::pki::{CERTS, PkiInputs, SanRule, Use};
 use crate::ports::ContainerSpec;
@@ -138,15 +138,15 @@ fn things(id: PhaseId, spec: &ClusterSpec) -> Result<Things, PhaseError> {
             }
             _ => Things::new(),
         },
-        PhaseId::KubeProxy => of_objects(&placement::own(spec, &kube_proxy::objects(spec)?)?),
+        PhaseId::KubeProxy => of_objects(&placement::own(spec, &kube_proxy::objects(spec)?)),
         PhaseId::Cni => match &spec.cni {
             Cni::None => Things::new(),
-            Cni::KubeRouter => of_objects(&placement::own(spec, &cni::kube_router(spec, mtu)?)?),
+            Cni::KubeRouter => of_objects(&placement::own(spec, &cni::kube_router(spec, mtu)?)),
             Cni::Manifest { origin, yaml } => {
-                of_objects(&placement::own(spec, &cni::from_manifest(origin, yaml)?)?)
+                of_objects(&placement::own(spec, &cni::from_manifest(origin, yaml)?))
             }
         },
-        PhaseId::CoreDns => of_objects(&placement::own(spec, &coredns::objects(spec)?)?),
+        PhaseId::CoreDns => of_objects(&placement::own(spec, &coredns::objects(spec)?)),
         PhaseId::Konnectivity if spec.reach == Reach::Konnectivity => {
             let server = konnectivity::container(spec, Vec::new(), 0);
             let mut all = keyed(spec, Component::Konnectivity, server)?;
@@ -158,6 +158,15 @@ fn things(id: PhaseId, spec: &ClusterSpec) -> Result<Things, PhaseError> {
             let container = steward::container(spec, Vec::new(), 0, String::new())?;
             let mut all = keyed(spec, Component::Steward, container)?;
             all.extend(of_objects(&steward::objects()?));
+            all
+        }
+        PhaseId::Addons => {
+            let mut all = Things::new();
+            for addon in &spec.addons {
+                for wave in addons::objects(addon)? {
+                    all.extend(of_objects(&placement::own(spec, &wave)));
+                }
+            }
             all
         }
         PhaseId::Nodes => {

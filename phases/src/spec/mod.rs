@@ -3,6 +3,7 @@
 //! A [`ClusterSpec`] is the only input of the phases. It is built once, from the configuration
 //! file and flags, by `hoist`'s config module, and kept in the state directory.
 
+mod addon;
 mod api_server;
 mod component;
 mod duration;
@@ -24,6 +25,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use addon::Addon;
 pub use api_server::{ApiServerSpec, AuditSpec};
 pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
@@ -88,6 +90,9 @@ pub struct ClusterSpec {
     pub placement: Placement,
     pub components: Vec<ComponentSpec>,
     pub nodes: Vec<NodeSpec>,
+    /// In order.
+    #[serde(default)]
+    pub addons: Vec<Addon>,
 }
 
 impl ClusterSpec {
@@ -207,5 +212,6 @@ pub(crate) fn test_spec() -> ClusterSpec {
         placement: Placement::default(),
         components: Component::ALL.map(ComponentSpec::default_for).to_vec(),
         nodes: vec![NodeSpec::new(1, NodeKind::Container).unwrap()],
+        addons: Vec::new(),
     }
 }
