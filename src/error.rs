@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use hoist_phases::phases::preflight::PreflightError;
 use hoist_phases::ports::RuntimeError;
+use hoist_phases::spec::KubernetesVersion;
 
 use crate::cli::{NotWell, SessionError, UpError};
 use crate::cluster::ready::ReadyError;
@@ -95,11 +96,16 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
     Vec::new()
 }
 
-/// Which command gets images; those of virtual machines are got on request alone.
+/// Which command gets images; those of virtual machines and of other versions are got on request alone.
 fn ensure_images(missing: &[String]) -> String {
     let vm = format!("{REPOSITORY}/{}:", Role::Vm.name());
     let kind = if missing.iter().any(|image| image.starts_with(&vm)) { " --node-kind vm" } else { "" };
-    format!("`hoist images ensure{kind}` gets or builds what is missing")
+    let own = missing.iter().filter(|image| image.starts_with(REPOSITORY));
+    let version =
+        own.filter_map(|image| image.rsplit(':').next()).find_map(|tag| KubernetesVersion::parse(tag).ok());
+    let version = version.filter(|version| *version != KubernetesVersion::DEFAULT);
+    let version = version.map(|version| format!(" --kubernetes {version}")).unwrap_or_default();
+    format!("`hoist images ensure{kind}{version}` gets or builds what is missing")
 }
 
 #[cfg(test)]
@@ -111,5 +117,11 @@ mod tests {
         let hint = |name: &str| ensure_images(&[format!("localhost/hoist/{name}:v1.36.3")]);
         assert_eq!(hint("vm"), "`hoist images ensure --node-kind vm` gets or builds what is missing");
         assert_eq!(hint("node"), "`hoist images ensure` gets or builds what is missing");
+    }
+
+    #[test]
+    fn images_of_another_version_are_asked_for_by_it() {
+        let hint = ensure_images(&["localhost/hoist/etcd:v1.35.4".to_owned()]);
+        assert_eq!(hint, "`hoist images ensure --kubernetes v1.35.4` gets or builds what is missing");
     }
 }
