@@ -94,9 +94,12 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
         return Some(CONFLICT);
     }
     match error.downcast_ref() {
-        Some(ImageError::Missing { .. } | ImageError::Download { .. } | ImageError::Digest { .. }) => {
-            return Some(IMAGES);
-        }
+        Some(
+            ImageError::Missing { .. }
+            | ImageError::Sources { .. }
+            | ImageError::Download { .. }
+            | ImageError::Digest { .. },
+        ) => return Some(IMAGES),
         Some(ImageError::Disk { .. }) => return Some(USAGE),
         _ => {}
     }

@@ -19,7 +19,7 @@ use super::recipe::{self, LABEL_COMPONENT, LABEL_RECIPE, LABEL_VERSION};
 use super::release::Release;
 use super::table::{IMAGES, ImageSpec, Parent, Program, Role};
 use super::work::WorkDir;
-use super::{base, missing};
+use super::{base, missing, module};
 
 /// Builds that may run side by side: they are short, and most of each is the engine's single-threaded work.
 const BUILDS: usize = 2;
@@ -61,6 +61,9 @@ pub(crate) async fn run(
     let all: Vec<Role> = pending.iter().map(|spec| spec.role).collect();
     let run = Run { docker, version, release, work, reporter, garbage: Mutex::default() };
 
+    if pending.iter().any(|spec| compiled(spec)) {
+        module::resolve(&run.work, reporter, version, release).await?;
+    }
     let arch = engine::architecture(docker).await?;
     let request = golang::Request { version, release, arch: &arch, images: &pending };
     let (below, above): (Vec<&ImageSpec>, Vec<&ImageSpec>) =

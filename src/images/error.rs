@@ -12,6 +12,14 @@ pub enum ImageError {
     #[error("`{version}` is no Kubernetes release (expected e.g. v1.36.3)")]
     Version { version: String },
 
+    #[error("the sources of Kubernetes {version} can't be had; pinned, and known to build, are {pinned}")]
+    Sources {
+        version: String,
+        pinned: String,
+        #[source]
+        source: Box<ImageError>,
+    },
+
     #[error("ask the engine for {what}")]
     Engine {
         what: String,

@@ -107,7 +107,7 @@ pub(crate) async fn build(
     }
 
     for (module, tools) in tools {
-        let source = module::prepare(work, reporter, request.version, request.release, module).await?;
+        let source = module::prepare(work, request.version, request.release, module)?;
         let staging = work.scratch("programs");
         std::fs::create_dir_all(&staging).map_err(ImageError::file("create", &staging))?;
         reporter.step(
@@ -210,12 +210,11 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::release::RELEASES;
     use super::*;
 
     #[test]
     fn the_linker_is_told_every_part_of_the_version() {
-        let flags = linker_flags("v1.36.3", &RELEASES[0]);
+        let flags = linker_flags("v1.36.3", Release::of("v1.36.3"));
         for part in
             ["gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36", "BuildVersion=v", "pkg/version.Version=v"]
         {
