@@ -1,5 +1,7 @@
 //! Reference pages that are made from the code, so that they can't say anything else than it.
 
+mod versions;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -13,8 +15,8 @@ use crate::{exit, files};
 const MODE: u32 = 0o644;
 
 /// Name and content of every generated page.
-pub fn pages() -> [(&'static str, String); 2] {
-    [("cli.md", cli()), ("exit-codes.md", exit_codes())]
+pub fn pages() -> [(&'static str, String); 3] {
+    [("cli.md", cli()), ("exit-codes.md", exit_codes()), ("versions.md", versions::page())]
 }
 
 pub(super) fn write(directory: &Path) -> Result<(), BoxError> {

@@ -1,6 +1,6 @@
 //! `hoist version`.
 
-use hoist_phases::spec::{KubernetesVersion, SUPPORTED};
+use hoist_phases::spec::{KubernetesVersion, MINORS};
 use serde::Serialize;
 
 use super::args::Format;
@@ -15,16 +15,21 @@ struct Versions {
     kubernetes: KubernetesVersion,
     /// Minor versions whose flags and objects are known.
     supported: Vec<String>,
+    /// Versions whose sources are pinned, one a minor.
+    pinned: Vec<KubernetesVersion>,
 }
 
 pub(super) fn run(format: Format) -> Result<(), BoxError> {
     let versions = Versions {
         hoist: env!("CARGO_PKG_VERSION"),
         kubernetes: KubernetesVersion::DEFAULT,
-        supported: SUPPORTED.map(|minor| format!("v1.{minor}")).collect(),
+        supported: MINORS.iter().map(|minor| format!("v1.{}", minor.pinned.minor)).collect(),
+        pinned: KubernetesVersion::pinned().collect(),
     };
     report::output::formatted(format, &versions, |v| {
-        format!("hoist {}\nkubernetes {} (knows {})\n", v.hoist, v.kubernetes, v.supported.join(", "))
+        let pinned: Vec<_> = v.pinned.iter().map(ToString::to_string).collect();
+        let (known, pinned) = (v.supported.join(", "), pinned.join(", "));
+        format!("hoist {}\nkubernetes {} (knows {known}; pinned are {pinned})\n", v.hoist, v.kubernetes)
     })?;
     Ok(())
 }

@@ -12,7 +12,7 @@ pub enum ImageError {
     #[error("`{version}` is no Kubernetes release (expected e.g. v1.36.3)")]
     Version { version: String },
 
-    #[error("the sources of Kubernetes {version} can't be had; pinned, and known to build, are {pinned}")]
+    #[error("the sources of Kubernetes {version} can't be had; pinned are {pinned}")]
     Sources {
         version: String,
         pinned: String,

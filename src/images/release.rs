@@ -16,14 +16,40 @@ pub struct Release {
 }
 
 /// Newest first. The tags are the constants of `cmd/kubeadm/app/constants` in that release.
-pub const RELEASES: &[Release] = &[Release {
-    version: "v1.36.3",
-    go_mod: include_str!("../../scripts/images/go/1.36/go.mod"),
-    go_sum: include_str!("../../scripts/images/go/1.36/go.sum"),
-    etcd_tag: "3.6.8-0",
-    coredns_tag: "v1.14.2",
-    pause_tag: "3.10.2",
-}];
+pub const RELEASES: &[Release] = &[
+    Release {
+        version: "v1.37.2",
+        go_mod: include_str!("../../scripts/images/go/1.37/go.mod"),
+        go_sum: include_str!("../../scripts/images/go/1.37/go.sum"),
+        etcd_tag: "3.7.0-0",
+        coredns_tag: "v1.14.6",
+        pause_tag: "3.10.2",
+    },
+    Release {
+        version: "v1.36.3",
+        go_mod: include_str!("../../scripts/images/go/1.36/go.mod"),
+        go_sum: include_str!("../../scripts/images/go/1.36/go.sum"),
+        etcd_tag: "3.6.8-0",
+        coredns_tag: "v1.14.2",
+        pause_tag: "3.10.2",
+    },
+    Release {
+        version: "v1.35.4",
+        go_mod: include_str!("../../scripts/images/go/1.35/go.mod"),
+        go_sum: include_str!("../../scripts/images/go/1.35/go.sum"),
+        etcd_tag: "3.6.6-0",
+        coredns_tag: "v1.13.1",
+        pause_tag: "3.10.1",
+    },
+    Release {
+        version: "v1.34.4",
+        go_mod: include_str!("../../scripts/images/go/1.34/go.mod"),
+        go_sum: include_str!("../../scripts/images/go/1.34/go.sum"),
+        etcd_tag: "3.6.5-0",
+        coredns_tag: "v1.12.1",
+        pause_tag: "3.10.1",
+    },
+];
 
 /// Text of the module that builds crictl, for every release.
 const CRICTL_MOD: &str = include_str!("../../scripts/images/go/crictl/go.mod");
@@ -47,10 +73,11 @@ impl Release {
         }
     }
 
-    /// The release to build a version from: the one that pins it, else the newest, whose other components
-    /// serve any minor that hoist supports.
+    /// The release to build a version from: the one that pins it, else that of the same minor, whose other
+    /// components fit it, else the newest.
     pub fn of(version: &str) -> &'static Self {
-        RELEASES.iter().find(|release| release.version == version).unwrap_or(&RELEASES[0])
+        let minor = parse(version).ok();
+        RELEASES.iter().find(|release| parse(release.version).ok() == minor).unwrap_or(&RELEASES[0])
     }
 
     /// Whether the sources of this very version are pinned.
@@ -108,6 +135,8 @@ pub(crate) fn parse(version: &str) -> Result<(u32, u32), ImageError> {
 
 #[cfg(test)]
 mod tests {
+    use hoist_phases::spec::KubernetesVersion;
+
     use super::super::table::{IMAGES, Role};
     use super::*;
 
@@ -132,8 +161,55 @@ mod tests {
     }
 
     #[test]
+    fn the_releases_are_those_that_the_phases_know() {
+        let pinned: Vec<_> = RELEASES.iter().rev().map(|release| release.version.to_owned()).collect();
+        assert_eq!(
+            pinned,
+            KubernetesVersion::pinned().map(|version| version.to_string()).collect::<Vec<_>>()
+        );
+    }
+
+    /// A staging module of another release compiles now and then, and is wrong all the same.
+    #[test]
+    fn every_staging_module_is_of_its_release() {
+        for release in RELEASES {
+            let staging = release.version.replacen("v1.", "v0.", 1);
+            for name in ["api", "apimachinery", "apiserver", "client-go", "cri-api", "kubelet", "kube-proxy"]
+            {
+                let found = release.module_version(&format!("k8s.io/{name}"));
+                assert_eq!(found, Some(staging.as_str()), "{name} of {}", release.version);
+            }
+        }
+    }
+
+    #[test]
+    fn another_patch_is_built_with_the_components_of_its_minor() {
+        for (version, release) in [
+            ("v1.34.9", "v1.34.4"),
+            ("v1.35.4", "v1.35.4"),
+            ("v1.36.0-rc.1", "v1.36.3"),
+            ("v1.38.0", "v1.37.2"),
+        ] {
+            assert_eq!(Release::of(version).version, release, "{version}");
+        }
+        assert!(Release::of("v1.34.4").pins("v1.34.4") && !Release::of("v1.34.9").pins("v1.34.9"));
+    }
+
+    /// What kubeadm pins is a minor of etcd that this API server was tested with upstream.
+    #[test]
+    fn etcd_is_of_the_minor_that_kubeadm_names() {
+        for release in RELEASES {
+            let built = release.module_version("go.etcd.io/etcd/server/v3").unwrap_or_default();
+            let minor = |text: &str| {
+                text.trim_start_matches('v').split('.').take(2).map(str::to_owned).collect::<Vec<_>>()
+            };
+            assert_eq!(minor(built), minor(release.etcd_tag), "{}", release.version);
+        }
+    }
+
+    #[test]
     fn upstream_images_exist_for_what_upstream_builds() {
-        let reference = |role: Role| RELEASES[0].upstream_reference(role.spec(), "v1.36.3");
+        let reference = |role: Role| Release::of("v1.36.3").upstream_reference(role.spec(), "v1.36.3");
         assert_eq!(reference(Role::Scheduler).as_deref(), Some("registry.k8s.io/kube-scheduler:v1.36.3"));
         assert_eq!(reference(Role::Etcd).as_deref(), Some("registry.k8s.io/etcd:3.6.8-0"));
         assert_eq!(reference(Role::Node), None);

@@ -294,6 +294,7 @@ fn versions_are_data() {
     let versions: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(versions["hoist"], env!("CARGO_PKG_VERSION"));
     assert_eq!(versions["kubernetes"], "v1.36.3");
+    assert_eq!(versions["pinned"], serde_json::json!(["v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"]));
 }
 
 #[test]

@@ -171,7 +171,7 @@ pub(super) fn container(
     container
 }
 
-/// Flags of kube-apiserver, after those kubeadm 1.36 gives it. Differences: the kubelet is dialled
+/// Flags of kube-apiserver, after those that kubeadm 1.34 to 1.37 give it. Differences: the kubelet is dialled
 /// by address first, since node names mean nothing to the engine's resolver, and aggregated APIs
 /// and webhooks by endpoint address, since no kube-proxy serves this namespace.
 fn api_server(spec: &ClusterSpec) -> Flags {

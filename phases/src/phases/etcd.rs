@@ -37,7 +37,7 @@ pub(super) fn container(spec: &ClusterSpec, files: Vec<FileEntry>, nofile: u64) 
     container
 }
 
-/// Flags of etcd 3.6 (etcd.io, "Configuration options").
+/// Flags of etcd 3.6 and 3.7 (etcd.io, "Configuration options").
 pub(super) fn flags(spec: &ClusterSpec) -> Flags {
     let pki = format!("{CONTAINER_PKI_DIR}/etcd");
     let client = format!("https://127.0.0.1:{CLIENT_PORT}");

@@ -8,7 +8,7 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::ObjectRef;
 use crate::phases::{Context, PhaseId, images, machines, skew};
-use crate::spec::{ClusterSpec, NodeKind, NodeSpec};
+use crate::spec::{ClusterSpec, KUBEADM_API, NodeKind, NodeSpec};
 
 /// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
 const JOIN_CONFIG: &str = "/run/hoist-join.yaml";
@@ -94,14 +94,14 @@ fn kubelet_args(spec: &ClusterSpec, node: &NodeSpec) -> Vec<Value> {
     args.map(|(name, value)| json!({ "name": name, "value": value })).collect()
 }
 
-/// A JoinConfiguration (kubeadm.k8s.io/v1beta4), as JSON, which is YAML too.
+/// A JoinConfiguration ([`KUBEADM_API`]), as JSON, which is YAML too.
 fn join_configuration(spec: &ClusterSpec, ca_cert_hash: &str, node: &NodeSpec) -> String {
     let ignored: &[&str] = match node.kind {
         NodeKind::Container => &HOST_CHECKS,
         NodeKind::Vm(_) => &[],
     };
     json!({
-        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "apiVersion": KUBEADM_API,
         "kind": "JoinConfiguration",
         "discovery": {
             "bootstrapToken": {

@@ -160,8 +160,8 @@ pub const CERTS: &[CertSpec] = &[
         id: CertId::ApiServerKubeletClient,
         base: "apiserver-kubelet-client",
         common_name: CommonName::Fixed(KUBELET_CLIENT),
-        // kubeadm 1.33.12, 1.34.8, 1.35.5 and 1.36.1 took `system:masters` away: a binding to
-        // system:kubelet-api-admin stands for it.
+        // As kubeadm does from 1.33.12, 1.34.8, 1.35.5 and 1.36.1 on, whatever the version here: instead of a
+        // group of administrators, a binding to system:kubelet-api-admin.
         organization: None,
         issuer: Some(CertId::Ca),
         purpose: Purpose::Client,

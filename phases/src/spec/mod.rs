@@ -9,6 +9,7 @@ mod component;
 mod duration;
 mod endpoint;
 mod family;
+mod minors;
 mod name;
 pub mod networking;
 mod node;
@@ -31,6 +32,7 @@ pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
 pub use endpoint::Endpoint;
 pub use family::Family;
+pub use minors::{KUBEADM_API, MINORS, Minor, MutatingPolicies};
 pub use name::{ClusterName, NameError};
 pub use networking::{Networking, NetworkingError};
 pub use node::{MAX_NODE_NUMBER, NodeError, NodeKind, NodeSpec, Taint, VmSize};
@@ -43,7 +45,7 @@ pub use reach::Reach;
 pub use secret::Secret;
 pub use subnets::{Subnets, SubnetsError};
 pub use token::{BootstrapToken, TokenError};
-pub use version::{KubernetesVersion, SUPPORTED, VersionError};
+pub use version::{KubernetesVersion, VersionError};
 
 /// One cluster, resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

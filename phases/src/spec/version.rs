@@ -2,8 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Minor versions hoist knows the flags and objects of.
-pub const SUPPORTED: std::ops::RangeInclusive<u32> = 34..=37;
+use super::minors::{MINORS, Minor, MutatingPolicies};
 
 /// A Kubernetes version such as `v1.36.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,19 +14,37 @@ pub struct KubernetesVersion {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum VersionError {
-    #[error("kubernetes {0:?}: must look like v1.36.3")]
+    #[error("kubernetes {0:?}: must be a full version, such as {pinned}", pinned = pinned())]
     Malformed(String),
-    #[error("kubernetes {0:?}: hoist knows 1.{min} to 1.{max}", min = SUPPORTED.start(), max = SUPPORTED.end())]
+    #[error(
+        "kubernetes {0:?}: hoist knows the minor versions 1.{first} to 1.{last}; pinned are {pinned}",
+        first = MINORS[0].pinned.minor, last = MINORS[MINORS.len() - 1].pinned.minor, pinned = pinned()
+    )]
     Unsupported(String),
+}
+
+/// The pinned versions, for messages.
+fn pinned() -> String {
+    KubernetesVersion::pinned().map(|version| version.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl KubernetesVersion {
     /// What `hoist up` starts when nothing else is said.
     pub const DEFAULT: Self = Self { minor: 36, patch: 3 };
 
+    /// The versions whose sources are pinned, one a minor, oldest first.
+    pub fn pinned() -> impl Iterator<Item = Self> {
+        MINORS.iter().map(|minor| minor.pinned)
+    }
+
+    /// The row of its minor, if hoist knows it.
+    pub fn known(self) -> Option<&'static Minor> {
+        MINORS.iter().find(|minor| minor.pinned.minor == self.minor)
+    }
+
     /// Whether the API server mutates by policy without further ado (KEP-3962: GA in 1.36).
     pub fn has_mutating_policies(self) -> bool {
-        self.minor >= 36
+        self.known().is_some_and(|minor| minor.mutating_policies == MutatingPolicies::Stable)
     }
 
     /// Reads `v1.36.3` or `1.36.3`.
@@ -45,10 +62,11 @@ impl KubernetesVersion {
         if parts.next().is_some() {
             return Err(malformed());
         }
-        if major != 1 || !SUPPORTED.contains(&minor) {
+        let version = Self { minor, patch };
+        if major != 1 || version.known().is_none() {
             return Err(VersionError::Unsupported(text.to_owned()));
         }
-        Ok(Self { minor, patch })
+        Ok(version)
     }
 }
 
@@ -89,6 +107,24 @@ mod tests {
         }
         for bad in ["v1.33.0", "v1.38.0", "v2.36.3"] {
             assert_eq!(KubernetesVersion::parse(bad), Err(VersionError::Unsupported(bad.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_can_be_had() {
+        for bad in ["v1.36", "v1.33.0", "v1.38.0"] {
+            let told =
+                KubernetesVersion::parse(bad).map_err(|error| error.to_string()).err().unwrap_or_default();
+            for version in KubernetesVersion::pinned() {
+                assert!(told.contains(bad) && told.contains(&version.to_string()), "{told}");
+            }
+        }
+    }
+
+    #[test]
+    fn policies_are_there_from_1_36_on() {
+        for minor in MINORS {
+            assert_eq!(minor.pinned.has_mutating_policies(), minor.pinned.minor >= 36, "{}", minor.pinned);
         }
     }
 }

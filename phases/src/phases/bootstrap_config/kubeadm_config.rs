@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use crate::manifest::{self, ManifestError};
-use crate::spec::ClusterSpec;
+use crate::spec::{ClusterSpec, KUBEADM_API};
 
-/// `kube-system/kubeadm-config`: a ClusterConfiguration (kubeadm.k8s.io/v1beta4), read strictly
+/// `kube-system/kubeadm-config`: a ClusterConfiguration ([`KUBEADM_API`]), read strictly
 /// by `kubeadm join` and by later kubeadm commands on the node.
 ///
 /// There is no `controlPlaneEndpoint` unless the user names one: workers take the address from
@@ -17,7 +17,7 @@ use crate::spec::ClusterSpec;
 /// When it can't be written as YAML, which would be a fault of hoist.
 pub fn kubeadm_config(spec: &ClusterSpec) -> Result<ConfigMap, ManifestError> {
     let mut configuration = json!({
-        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "apiVersion": KUBEADM_API,
         "kind": "ClusterConfiguration",
         "clusterName": crate::pki::CLUSTER_NAME,
         "kubernetesVersion": spec.kubernetes.to_string(),
