@@ -33,5 +33,6 @@ mod runtime;
 mod runtime_files;
 mod steward;
 mod support;
+mod versions;
 mod vm;
 mod vm_more;
