@@ -19,7 +19,7 @@ use super::{images, machine, status, up};
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
 use crate::config::{self, Problem, SizeFlags};
-use crate::error::BoxError;
+use crate::error::{BoxError, chain};
 use crate::nodes::drain::{drain, node_ref};
 use crate::nodes::{join_command, load};
 use crate::report;
@@ -133,7 +133,11 @@ async fn remove(global: &Global, names: &[String]) -> Result<(), BoxError> {
         let position = spec.nodes.iter().position(|node| node.name() == *name);
         if let Some(position) = position {
             machines::remove(engine.as_ref(), &spec, &spec.nodes[position]).await?;
-            spec.nodes.remove(position);
+            let node = spec.nodes.remove(position);
+            if let Err(error) = machines::release(engine.as_ref(), &spec, &node).await {
+                let why: Vec<_> = chain(error.as_ref()).map(ToString::to_string).collect();
+                report::tell(format_args!("warning: {}; this does no harm", why.join(": ")));
+            }
             session.state.write_spec(&spec)?;
         }
         api.delete(&node_ref(name)).await?;

@@ -13,6 +13,7 @@ mod config;
 mod down;
 mod fake_engine;
 mod kubeconfig;
+mod machines;
 mod pki;
 mod plan;
 mod runtime;

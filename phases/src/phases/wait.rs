@@ -39,7 +39,8 @@ where
     loop {
         match tokio::time::timeout_at(end, look()).await {
             Ok(Ok(Poll::Ready(value))) => return Ok(value),
-            Ok(Ok(Poll::Pending(seen))) => last = seen,
+            Ok(Ok(Poll::Pending(seen))) if Instant::now() < end => last = seen,
+            Ok(Ok(Poll::Pending(last))) => return Err(Box::new(TimedOut { deadline, last })),
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(Box::new(TimedOut { deadline, last })),
         }

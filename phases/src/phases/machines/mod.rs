@@ -17,6 +17,9 @@ use crate::spec::{ClusterName, ClusterSpec, Family, NodeKind, NodeSpec};
 /// Label value of a node's container.
 pub const ROLE: &str = "node";
 
+/// Reads an archive of images into the namespace that the kubelet's containers come from.
+pub const IMPORT: [&str; 6] = ["ctr", "--namespace", "k8s.io", "images", "import", "-"];
+
 /// Run on a machine, succeeds once it is ready for `kubeadm join`.
 const CONTAINERD_IS_UP: [&str; 3] = ["test", "-S", "/run/containerd/containerd.sock"];
 
@@ -123,7 +126,7 @@ pub async fn accelerator(runtime: &dyn Runtime, container: &str) -> Option<Strin
     (output.code == 0 && !name.is_empty()).then_some(name)
 }
 
-/// Removes a node's machine with its volumes and its lease; whether it exists or not.
+/// Removes a node's machine with its volumes, whether it exists or not.
 ///
 /// # Errors
 /// When the engine refuses.
@@ -137,8 +140,16 @@ pub async fn remove(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) 
     for volume in volumes {
         runtime.remove_volume(&format!("{name}-{volume}")).await?;
     }
-    if let NodeKind::Vm(_) = node.kind {
-        vm::release(runtime, spec, node).await;
-    }
     Ok(())
+}
+
+/// Gives back what a removed machine had from dnsmasq.
+///
+/// # Errors
+/// When it is still there; nothing depends on it.
+pub async fn release(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) -> Result<(), PhaseError> {
+    match node.kind {
+        NodeKind::Container => Ok(()),
+        NodeKind::Vm(_) => vm::release(runtime, spec, node).await,
+    }
 }

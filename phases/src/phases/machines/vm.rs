@@ -36,21 +36,25 @@ const QEMU_BYTES: u64 = 768 << 20;
 /// Lines of the console that an error shows.
 const CONSOLE_TAIL: u32 = 30;
 
+/// dnsmasq's file of leases: a line each, with the address as a word of its own.
+const LEASES: &str = "/run/dnsmasq.leases";
+
 /// How far a machine has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    PowerOn,
+    /// Without a lease of this family yet; those of the families before it are there.
+    PowerOn(Family),
     Lease,
     Ssh,
 }
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PowerOn => "power-on (it has no DHCP lease)",
-            Self::Lease => "its DHCP lease (SSH does not answer)",
-            Self::Ssh => "SSH (containerd has not started)",
-        })
+        match self {
+            Self::PowerOn(family) => write!(f, "power-on (it has no DHCP lease of {family})"),
+            Self::Lease => f.write_str("its DHCP lease (SSH does not answer)"),
+            Self::Ssh => f.write_str("SSH (containerd has not started)"),
+        }
     }
 }
 
@@ -62,7 +66,8 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32)
     let changed = containers::reconcile(runtime, &cx.spec.name, ROLE, spec).await?;
     let watch = Watch::default();
     // The lease of a machine that runs may be forgotten: dnsmasq keeps leases as long as it runs.
-    let reached = Mutex::new(if changed { Stage::PowerOn } else { Stage::Lease });
+    let begin = if changed { Stage::PowerOn(cx.spec.networking.primary()) } else { Stage::Lease };
+    let reached = Mutex::new(begin);
     let result = wait::until(cx.time_left().min(DEADLINE), || async {
         watch.check(runtime, &container).await?;
         let before = *reached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,10 +117,13 @@ async fn look(
     before: Stage,
 ) -> Result<Option<Stage>, PhaseError> {
     let dnsmasq = component_name(&cx.spec, Component::Dnsmasq);
-    let mac = node.mac();
+    let lease;
     let (container, command, next) = match before {
-        Stage::PowerOn => {
-            (dnsmasq.as_str(), patiently(&["grep", "-q", &mac, "/run/dnsmasq.leases"]), Some(Stage::Lease))
+        Stage::PowerOn(family) => {
+            lease = format!(" {} ", node.address(family));
+            let following = cx.spec.networking.families().skip_while(|other| *other != family).nth(1);
+            let next = following.map_or(Stage::Lease, Stage::PowerOn);
+            (dnsmasq.as_str(), patiently(&["grep", "-qF", &lease, LEASES]), Some(next))
         }
         Stage::Lease => (container, patiently(&[EXEC, "true"]), Some(Stage::Ssh)),
         Stage::Ssh => {
@@ -135,15 +143,30 @@ fn patiently<'a>(look: &[&'a str]) -> Vec<&'a str> {
     ["/bin/sh", "-c", AGAIN, "look"].into_iter().chain(look.iter().copied()).collect()
 }
 
-/// Gives the IPv4 lease of a machine that is gone back. One that stays harms nobody, since its address is
-/// reserved for that number; so a dnsmasq that doesn't run is no reason to keep the node.
-pub(super) async fn release(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec) {
+/// Gives the leases of a machine that is gone back. One that stays harms nobody, since its address is
+/// reserved for that number.
+///
+/// # Errors
+/// When dnsmasq doesn't run, or keeps a lease.
+pub(super) async fn release(
+    runtime: &dyn Runtime,
+    spec: &ClusterSpec,
+    node: &NodeSpec,
+) -> Result<(), PhaseError> {
     let dnsmasq = component_name(spec, Component::Dnsmasq);
-    let (server, address) =
-        (Family::Ipv4.control_plane().to_string(), node.address(Family::Ipv4).to_string());
-    let mac = node.mac();
-    let command = ["perl", "-e", include_str!("release.pl"), "br0", &server, &address, &mac];
-    let _ = runtime.exec(&dnsmasq, &command, &[]).await;
+    let server = Family::Ipv4.control_plane().to_string();
+    let addresses: Vec<_> =
+        spec.networking.families().map(|family| node.address(family).to_string()).collect();
+    let mut command = vec!["perl", "-e", include_str!("release.pl"), "br0", LEASES, &server];
+    command.extend(addresses.iter().map(String::as_str));
+    let output = runtime.exec(&dnsmasq, &command, &[]).await?;
+    match output.code {
+        0 => Ok(()),
+        code => {
+            let (node, step) = (node.name(), "giving its leases back to dnsmasq");
+            Err(MachineError::Step { node, step, code, output: output.stderr }.into())
+        }
+    }
 }
 
 /// The container of a virtual machine. Its entry script makes the tap and the device nodes, then
