@@ -11,9 +11,6 @@ use tokio::io::AsyncReadExt;
 
 use crate::runtime::Engine;
 
-/// Reads an image archive into the namespace that kubelet's containers come from.
-const IMPORT: [&str; 6] = ["ctr", "--namespace", "k8s.io", "images", "import", "-"];
-
 /// Bytes read from an archive at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -42,7 +39,7 @@ pub async fn load(engine: &Engine, cluster: &ClusterSpec, images: &[String]) -> 
     let nodes = &cluster.nodes;
     let imports: Vec<_> = nodes
         .iter()
-        .map(|node| (node_name(&cluster.name, &node.name()), machines::on_node(node, &IMPORT)))
+        .map(|node| (node_name(&cluster.name, &node.name()), machines::on_node(node, &machines::IMPORT)))
         .collect();
     let (archives, references): (Vec<_>, Vec<_>) =
         images.iter().cloned().partition(|image| Path::new(image).is_file());

@@ -85,6 +85,18 @@ impl Engine {
         try_join_all(ended.map(|((name, id), collected)| self.outcome(name, id, collected))).await
     }
 
+    pub(super) async fn feed_archive(
+        &self,
+        name: &str,
+        command: &[&str],
+        image: &str,
+    ) -> Result<ExecOutput, RuntimeError> {
+        let commands = [(name.to_owned(), command.to_vec())];
+        let archive = Box::pin(self.docker.export_image(image));
+        let output = self.feed_all(&commands, archive).await?.pop();
+        output.ok_or_else(|| refused(EXEC, name, Refused::NoAnswer))
+    }
+
     /// Runs a command and hands over what it writes when it writes it; gives its exit code.
     ///
     /// # Errors

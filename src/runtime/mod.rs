@@ -109,6 +109,15 @@ impl Runtime for Engine {
         self.run_in(name, command, stdin).await
     }
 
+    async fn feed_image(
+        &self,
+        name: &str,
+        command: &[&str],
+        image: &str,
+    ) -> Result<ExecOutput, RuntimeError> {
+        self.feed_archive(name, command, image).await
+    }
+
     async fn remove(&self, name: &str) -> Result<(), RuntimeError> {
         self.remove_container(name).await
     }

@@ -26,19 +26,26 @@ pub fn of_node(spec: &ClusterSpec, node: &NodeSpec) -> String {
     node.image.clone().unwrap_or_else(|| reference(spec, name))
 }
 
-/// All images that `up` needs in the engine's store.
+/// All images that `up` needs in the engine's store; those of addons where nodes may have to be given them.
 pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let control_plane =
         ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-server");
     let registry = spec.owner.attach().and_then(|attach| attach.registry.as_ref());
     let pushed = konnectivity.and(registry).map(|_| "konnectivity-agent");
-    let nodes: std::collections::BTreeSet<_> = spec.nodes.iter().map(|node| of_node(spec, node)).collect();
     let named = control_plane.into_iter().chain(konnectivity).chain(pushed);
-    named.map(|name| reference(spec, name)).chain(nodes).collect()
+    let mut all: Vec<_> = named.map(|name| reference(spec, name)).collect();
+    let given = spec.nodes.iter().any(|node| node.image.is_some());
+    let addons = addons(spec).into_iter().filter(|_| given);
+    for image in addons.chain(spec.nodes.iter().map(|node| of_node(spec, node))) {
+        if !all.contains(&image) {
+            all.push(image);
+        }
+    }
+    all
 }
 
-/// The images that pods of hoist's addons run, preloaded into hoist's own node image.
+/// The images that pods of hoist's addons run. hoist's own node images hold them.
 pub fn addons(spec: &ClusterSpec) -> Vec<String> {
     let cni = (spec.cni == Cni::KubeRouter).then_some("kube-router");
     let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-agent");

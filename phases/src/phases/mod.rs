@@ -25,6 +25,7 @@ pub mod placement;
 mod policies;
 mod postmortem;
 pub mod preflight;
+mod preload;
 pub mod preview;
 mod skew;
 pub mod steward;

@@ -305,6 +305,10 @@ pub trait Runtime: Send + Sync {
     /// Runs a command in a container, feeding it `stdin`.
     async fn exec(&self, name: &str, command: &[&str], stdin: &[u8]) -> Result<ExecOutput, RuntimeError>;
 
+    /// Runs a command in a container, feeding it an image of the store as an archive.
+    async fn feed_image(&self, name: &str, command: &[&str], image: &str)
+    -> Result<ExecOutput, RuntimeError>;
+
     /// Kills and removes a container with its anonymous volumes.
     async fn remove(&self, name: &str) -> Result<(), RuntimeError>;
 

@@ -215,6 +215,16 @@ impl Runtime for FakeRuntime {
         })
     }
 
+    async fn feed_image(
+        &self,
+        name: &str,
+        command: &[&str],
+        image: &str,
+    ) -> Result<ExecOutput, RuntimeError> {
+        drop(self.call("feed_image", &format!("{image} {name}"))?);
+        self.exec(name, command, &[]).await
+    }
+
     async fn remove(&self, name: &str) -> Result<(), RuntimeError> {
         self.call("remove", name)?.containers.remove(name);
         Ok(())
