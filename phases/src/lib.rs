@@ -4,6 +4,7 @@
 //! through the traits of [`ports`]; everything else is values: a [`spec::ClusterSpec`] becomes a
 //! plan of [`phases`], which the [`engine`] runs as a graph and reports as [`events`].
 
+mod causes;
 pub mod engine;
 pub mod events;
 pub mod jws;
@@ -13,3 +14,5 @@ pub mod phases;
 pub mod pki;
 pub mod ports;
 pub mod spec;
+
+pub use causes::causes;

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use futures_util::future::join_all;
+use hoist_phases::causes;
 use hoist_phases::manifest::{Manifest, ManifestError, waves};
 use hoist_phases::object::ObjectRef;
 use hoist_phases::phases::apply::{ApplyError, may_still_come, persist};
@@ -34,7 +35,6 @@ pub enum ApplyCommandError {
 }
 
 fn lines(failed: &[ApplyError]) -> String {
-    let causes = |error| crate::error::chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ");
     failed.iter().map(|error| format!("\n- {}", causes(error))).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hoist_phases::causes;
 use hoist_phases::ports::KubeConnect as _;
 use hoist_phases::spec::{ClusterSpec, NodeSpec};
 
@@ -51,9 +52,7 @@ pub(super) async fn forget_nodes(session: &Session, tried: &ClusterSpec, present
     };
     let why = match tokio::time::timeout(FORGET_WITHIN, forget).await {
         Ok(Ok(())) => return,
-        Ok(Err(error)) => {
-            crate::error::chain(error.as_ref()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
-        }
+        Ok(Err(error)) => causes(error.as_ref()),
         Err(_) => format!("no answer within {} s", FORGET_WITHIN.as_secs()),
     };
     let names = names.join(", ");

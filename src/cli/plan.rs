@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::args::{Format, Global, OutputArgs, UpArgs};
 use super::session::Session;
-use crate::config::{self, Settings};
+use crate::config;
 use crate::error::BoxError;
 use crate::report;
 
@@ -23,11 +23,11 @@ pub(super) async fn run(global: &Global, output: OutputArgs, args: UpArgs) -> Re
     let present = Session::named(name.clone())?.spec_if_any()?;
     let settings = config::finish(args, document, name, present.clone()).await?;
     settings.notes.iter().for_each(|note| report::tell(format_args!("note: {note}")));
-    let Settings { spec, skip, .. } = &settings;
+    let spec = &settings.spec;
     if let Some(present) = &present {
         config::check_conflict(present, spec)?;
     }
-    let steps = preview(present.as_ref(), spec, skip)?;
+    let steps = preview(present.as_ref(), spec)?;
     let plan = Plan { cluster: spec.name.as_str(), present: present.is_some(), steps: &steps };
     match output.output {
         Format::Text => report::data(text(&steps))?,

@@ -100,11 +100,25 @@ pub(super) async fn apply(
         Err(error) => {
             take_back(engine, &session.state, &before).await;
             if let Some(present) = present {
+                tell_replaced(engine, session, &before).await;
                 session.state.write_spec(present)?;
                 forget_nodes(session, &settings.spec, present).await;
             }
             Err(error)
         }
+    }
+}
+
+/// What a failed run has made anew of a cluster that was there is not what is recorded.
+async fn tell_replaced(engine: &Engine, session: &Session, before: &Snapshot) {
+    let name = session.name.as_str();
+    if let Ok(replaced) = before.replaced(engine, name).await
+        && !replaced.is_empty()
+    {
+        report::tell(format_args!(
+            "warning: this run has made anew and leaves as it is: {}; `hoist up --name {name}` makes it what it was",
+            replaced.join(", ")
+        ));
     }
 }
 
@@ -141,7 +155,8 @@ pub(super) async fn bring_up(
         events: Events::new(sender),
         timeout: settings.timeout,
     };
-    let plan = Plan::new(PHASES)?.skipping(&settings.skip, "left out by --skip-phase");
+    let skip = [settings.spec.skip_phases.as_slice(), &settings.skip].concat();
+    let plan = Plan::new(PHASES)?.skipping(&skip, "left out by --skip-phase");
     let result = tokio::select! {
         result = phases_and_levels(&plan, &context, settings, session) => result,
         signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal| UpError::Interrupted(signal).into())),

@@ -4,11 +4,12 @@
 //! Order: nodes, then what shares the namespace, then its owner, then volumes, then the state
 //! directory. A thing that can't be removed stops nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use hoist_phases::causes;
 use hoist_phases::phases::machines;
 use hoist_phases::phases::network::attach;
 use hoist_phases::ports::{ContainerState, Runtime, RuntimeError, label};
@@ -51,8 +52,7 @@ pub struct LeftBehind(Vec<(Thing, Box<dyn Error + Send + Sync>)>);
 fn left(failed: &[(Thing, Box<dyn Error + Send + Sync>)]) -> String {
     let mut lines = vec!["not everything could be removed".to_owned()];
     for (thing, error) in failed {
-        let causes: Vec<_> = crate::error::chain(error.as_ref()).map(ToString::to_string).collect();
-        lines.push(format!("{thing}: {}", causes.join(": ")));
+        lines.push(format!("{thing}: {}", causes(error.as_ref())));
     }
     lines.join("\n")
 }
@@ -77,7 +77,8 @@ impl Removal {
 /// What of a cluster was there at some moment; what came later can be removed again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    containers: BTreeSet<String>,
+    /// Names with the engine's ids.
+    containers: BTreeMap<String, String>,
     volumes: BTreeSet<String>,
     state: bool,
 }
@@ -91,10 +92,23 @@ impl Snapshot {
         let cluster = state.cluster().as_str();
         let (containers, volumes) = tokio::try_join!(runtime.list(Some(cluster)), runtime.volumes(cluster))?;
         Ok(Self {
-            containers: containers.into_iter().map(|container| container.name).collect(),
+            containers: containers.into_iter().map(|container| (container.name, container.id)).collect(),
             volumes: volumes.into_iter().collect(),
             state: state.exists(),
         })
+    }
+
+    /// Names of the containers that are there now, but made anew since.
+    ///
+    /// # Errors
+    /// When the engine can't tell.
+    pub async fn replaced(&self, runtime: &dyn Runtime, cluster: &str) -> Result<Vec<String>, RuntimeError> {
+        let now = runtime.list(Some(cluster)).await?.into_iter();
+        let anew = |name: &str, id: &str| self.containers.get(name).is_some_and(|before| before != id);
+        Ok(now
+            .filter(|container| anew(&container.name, &container.id))
+            .map(|container| container.name)
+            .collect())
     }
 
     /// Whether there was nothing at all.
@@ -167,7 +181,7 @@ pub async fn down_since(
 async fn sweep(runtime: &dyn Runtime, cluster: &str, before: &Snapshot) -> Result<Removal, RuntimeError> {
     let mut removal = Removal::default();
     let mut containers = runtime.list(Some(cluster)).await?;
-    containers.retain(|container| !before.containers.contains(&container.name));
+    containers.retain(|container| !before.containers.contains_key(&container.name));
     containers.sort_by_key(|container| (class(container), container.name.clone()));
     for same in containers.chunk_by(|a, b| class(a) == class(b)) {
         let results = join_all(same.iter().map(|container| remove(runtime, container))).await;

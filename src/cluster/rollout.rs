@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use hoist_phases::causes;
 use hoist_phases::object::ObjectRef;
 use hoist_phases::ports::KubeError;
 use serde_json::Value;
@@ -134,10 +135,6 @@ fn why_not_ready(pod: &Value) -> Option<String> {
         told.map(said).find(|told| !told.is_empty()).unwrap_or_else(|| "is not ready".to_owned())
     };
     Some(format!("Pod {name}: {why}"))
-}
-
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    crate::error::chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

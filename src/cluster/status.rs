@@ -4,10 +4,11 @@
 
 use std::fmt;
 
+use hoist_phases::causes;
 use hoist_phases::phases::containers::is_stranded;
 use hoist_phases::phases::network::attach;
 use hoist_phases::phases::{machines, placement, steward};
-use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Runtime, RuntimeError, Status as Run, label};
+use hoist_phases::ports::{ContainerState, KubeApi, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
 use hoist_phases::spec::{ClusterSpec, Component};
 use serde::Serialize;
@@ -192,10 +193,6 @@ async fn foreign_owner(
         Some(owner) => runtime.inspect(owner).await,
         None => Ok(None),
     }
-}
-
-fn causes(error: &KubeError) -> String {
-    crate::error::chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn role_of(container: &ContainerState) -> Option<&str> {

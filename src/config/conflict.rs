@@ -3,7 +3,9 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use hoist_phases::spec::{ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeSpec, Owner};
+use hoist_phases::spec::{
+    ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeKind, NodeSpec, Owner, VmSize,
+};
 use serde_json::{Value, json};
 
 /// A setting of the running cluster that `up` was asked to change and can't.
@@ -82,6 +84,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         components: _,
         nodes,
         addons: _,
+        skip_phases: _,
     } = wanted;
     let mut differences = Vec::new();
     let mut compare = |field, present: String, wanted: String| {
@@ -91,6 +94,16 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     };
     compare("owner.attach", owner_name(&present.owner), owner_name(owner));
     compare("kubernetes", present.kubernetes.to_string(), kubernetes.to_string());
+    let Networking {
+        pod_subnet: _,
+        service_subnet: _,
+        node_mask_size_ipv4: _,
+        node_mask_size_ipv6: _,
+        dns_domain: _,
+        mtu: _,
+        // dnsmasq alone reads them.
+        dns_records: _,
+    } = networking;
     let (before, after) = (&present.networking, networking);
     compare("networking.podSubnet", before.pod_subnet.to_string(), after.pod_subnet.to_string());
     compare("networking.serviceSubnet", before.service_subnet.to_string(), after.service_subnet.to_string());
@@ -142,6 +155,12 @@ fn cni_name(cni: &Cni) -> String {
 }
 
 fn node_names(nodes: &[NodeSpec]) -> String {
+    let size = |node: &NodeSpec| match node.kind {
+        NodeKind::Container => String::new(),
+        NodeKind::Vm(VmSize { cpus, memory_mib, disk_gib }) => {
+            format!(", cpus {cpus}, memory {memory_mib}Mi, disk {disk_gib}Gi")
+        }
+    };
     let made = |node: &NodeSpec| {
         let image = node.image.as_ref().map(|image| format!(" of {image}"));
         let labels = node.labels.iter().map(|(key, value)| format!(" {key}={value}"));
@@ -149,7 +168,8 @@ fn node_names(nodes: &[NodeSpec]) -> String {
             node.taints.iter().map(|taint| format!(" {}={}:{}", taint.key, taint.value, taint.effect));
         image.into_iter().chain(labels).chain(taints).collect::<String>()
     };
-    let names = nodes.iter().map(|node| format!("{} ({}{})", node.name(), node.kind, made(node)));
+    let names =
+        nodes.iter().map(|node| format!("{} ({}{}{})", node.name(), node.kind, made(node), size(node)));
     let names: Vec<_> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -2,6 +2,7 @@
 //! here becomes fields of the configuration file, below those that it and flags say; the rest is
 //! named, with the reason.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -179,9 +180,7 @@ fn cluster(reader: &mut Reader<'_>) {
 fn init(reader: &mut Reader<'_>) {
     reader.take("/bootstrapTokens/0/token", &["token"]);
     if let Some(Value::String(ttl)) = reader.pull("/bootstrapTokens/0/ttl") {
-        // Go writes 24h0m0s.
-        let short = ttl.trim_end_matches("0s").trim_end_matches("0m").to_owned();
-        reader.put(&["tokenTtl"], json!(if short.is_empty() { "0".to_owned() } else { short }));
+        reader.put(&["tokenTtl"], json!(ttl));
     }
     // Groups and usages are what kubeadm gives by itself.
     reader.pull("/bootstrapTokens/0/groups");
@@ -227,8 +226,14 @@ impl Reader<'_> {
             _ => Vec::new(),
         };
         let mut files = Map::new();
+        let mut seen = BTreeSet::new();
         for (name, value) in pairs {
+            // hoist has each flag once: the first is kept.
+            let again = !seen.insert(name.clone());
             match (component, name.as_str()) {
+                _ if again => {
+                    files.insert(format!("{name} ({value})"), value.into());
+                }
                 _ if value.starts_with('/') => {
                     files.insert(name, value.into());
                 }
@@ -327,6 +332,7 @@ apiServer:
   certSANs: [api.example]
   extraArgs:
   - {name: v, value: '2'}
+  - {name: v, value: '3'}
   - {name: audit-policy-file, value: /etc/audit.yaml}
   - {name: enable-admission-plugins, value: 'NodeRestriction,ResourceQuota'}
   extraVolumes: [{name: audit, hostPath: /etc}]
@@ -350,7 +356,7 @@ conntrack: {maxPerCore: 0}
         let wanted = json!({
             "kubernetes": "v1.36.3",
             "token": "abcdef.1234567890123456",
-            "tokenTtl": "24h",
+            "tokenTtl": "24h0m0s",
             "extraSans": ["api.example"],
             "networking": {
                 "podSubnet": "10.1.0.0/16", "serviceSubnet": "10.2.0.0/16", "dnsDomain": "a.example",
@@ -368,6 +374,7 @@ conntrack: {maxPerCore: 0}
             [
                 "InitConfiguration.localAPIEndpoint.advertiseAddress",
                 "ClusterConfiguration.apiServer.extraArgs.audit-policy-file",
+                "ClusterConfiguration.apiServer.extraArgs.v (3)",
                 "ClusterConfiguration.apiServer.extraVolumes",
                 "ClusterConfiguration.certificatesDir",
                 "KubeletConfiguration.clusterDNS",

@@ -69,6 +69,7 @@ pub struct Settings {
     pub ca: Option<UsersCa>,
     /// Of the user's, that images of nodes have to be made of.
     pub disks: Vec<Disk>,
+    /// Phases left out of this run alone; those of every run are in the specification.
     pub skip: Vec<PhaseId>,
     pub wait: Level,
     /// For everything together, images excepted.

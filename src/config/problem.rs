@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use hoist_phases::causes;
+
 use super::origin::{Origin, Origins};
 
 /// One thing that is wrong. Its text begins with the path of the field.
@@ -44,10 +46,9 @@ impl Problem {
 }
 
 /// The message of an error that names its field and value already.
-impl<E: std::error::Error> From<E> for Problem {
+impl<E: std::error::Error + 'static> From<E> for Problem {
     fn from(error: E) -> Self {
-        let causes = std::iter::successors(error.source(), |error| error.source());
-        Self(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
+        Self(causes(&error))
     }
 }
 

@@ -132,8 +132,9 @@ pub(super) fn resolve(
         spec.placement.policy = Some(policy);
     }
 
-    let skip = skip_phases.unwrap_or_default();
-    let skip = skip.iter().filter_map(|name| problems.keep(phase(name))).collect();
+    if let Some(names) = skip_phases {
+        spec.skip_phases = names.iter().filter_map(|name| problems.keep(phase(name))).collect();
+    }
     let wait = wait::level(wait, &spec, &mut problems);
     let timeout = timeout.and_then(|text| problems.keep(time_limit(&text)));
 
@@ -145,7 +146,7 @@ pub(super) fn resolve(
         notes: Vec::new(),
         ca: None,
         disks: Vec::new(),
-        skip,
+        skip: Vec::new(),
         wait,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         retain: retain.unwrap_or(false),
@@ -178,6 +179,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         components: Component::ALL.map(hoist_phases::spec::ComponentSpec::default_for).to_vec(),
         nodes: nodes::default(),
         addons: Vec::new(),
+        skip_phases: Vec::new(),
     }
 }
 

@@ -128,7 +128,7 @@ fn record((name, addresses): (&String, &Vec<IpAddr>)) -> (String, Vec<String>) {
 /// The file that says all of this, but for what is secret: the token, which `hoist join-command` has,
 /// and what encrypts etcd's data.
 pub fn file(settings: &Settings) -> ClusterFile {
-    let Settings { spec, origins: _, notes: _, ca: _, disks: _, skip, wait, timeout, retain, progress } =
+    let Settings { spec, origins: _, notes: _, ca: _, disks: _, skip: _, wait, timeout, retain, progress } =
         settings;
     let ClusterSpec {
         name,
@@ -153,6 +153,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         components,
         nodes,
         addons,
+        skip_phases,
     } = spec;
     ClusterFile {
         api_version: API_VERSION.to_owned(),
@@ -192,7 +193,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         nodes: Some(groups(nodes)),
         addons: Some(addons.iter().map(addon).collect()),
         placement: placement_file(placement),
-        skip_phases: Some(skip.iter().map(|phase| phase.name().to_owned()).collect()),
+        skip_phases: Some(skip_phases.iter().map(|phase| phase.name().to_owned()).collect()),
         wait: Some(wait.to_string()),
         timeout: Some(duration(*timeout)),
         retain: Some(*retain),

@@ -1,5 +1,6 @@
 //! How much has to answer before `up` returns.
 
+use hoist_phases::phases::PhaseId;
 use hoist_phases::spec::{ClusterSpec, Cni};
 
 use super::problem::{Problem, Problems};
@@ -7,7 +8,13 @@ use crate::cluster::ready::Level;
 
 /// The level asked for, or the highest that this cluster reaches by itself.
 pub(super) fn level(text: Option<String>, spec: &ClusterSpec, problems: &mut Problems) -> Level {
-    let highest = if spec.nodes.is_empty() || spec.cni == Cni::None { Level::Api } else { Level::Dns };
+    let skips = |phases: &[PhaseId]| phases.iter().any(|phase| spec.skip_phases.contains(phase));
+    let highest = match () {
+        () if spec.nodes.is_empty() || spec.cni == Cni::None => Level::Api,
+        () if skips(&[PhaseId::Machines, PhaseId::Nodes, PhaseId::Cni]) => Level::Api,
+        () if skips(&[PhaseId::CoreDns]) => Level::Nodes,
+        () => Level::Dns,
+    };
     let Some(text) = text else { return highest };
     match text.parse::<Level>() {
         Err(_) => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use backon::ExponentialBuilder;
 use futures_util::StreamExt as _;
+use hoist_phases::causes;
 use kube::api::ListParams;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::utils::WatchStreamExt as _;
@@ -65,9 +66,8 @@ where
                 Some(Ok(watcher::Event::Init | watcher::Event::InitApply(_))) => continue,
                 Some(Ok(_)) => health.saw(kind, store.len()),
                 Some(Err(error)) => {
-                    let causes: Vec<_> = crate::error::chain(&error).map(ToString::to_string).collect();
                     troubled = true;
-                    health.set(kind, Some(causes.join(": ")));
+                    health.set(kind, Some(causes(&error)));
                     continue;
                 }
             }

@@ -17,6 +17,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hoist_phases::causes;
 use hoist_phases::phases::steward::{KUBECONFIG_PATH, SETTINGS_PATH, Settings};
 use hoist_phases::ports::{Eviction, KubeApi, KubeError};
 use hoist_phases::spec::Spread;
@@ -27,7 +28,6 @@ use kube::runtime::reflector::Store;
 use tokio::sync::watch;
 
 use crate::cluster::kube::{Access, AccessError, Api};
-use crate::error::chain;
 use crate::files::{self, FileError};
 use health::Health;
 use mirror::{Changes, mirror};
@@ -258,10 +258,6 @@ where
 
 fn all_well(failed: Vec<String>) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
-}
-
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn strip(metadata: &mut ObjectMeta) {

@@ -155,7 +155,8 @@ skipPhases: [coredns]
     let apiserver = spec.component(Component::ApiServer);
     assert_eq!(apiserver.extra_args.get("v").map(String::as_str), Some("4"));
     assert_eq!((apiserver.memory_bytes, apiserver.cpu_millis), (2 << 30, 1500));
-    assert_eq!(settings.skip, [PhaseId::CoreDns]);
+    assert_eq!(settings.spec.skip_phases, [PhaseId::CoreDns]);
+    assert_eq!(settings.wait, Level::Nodes, "nobody answers DNS queries");
     assert_eq!(spec.components.len(), Component::ALL.len(), "each component once");
 }
 
@@ -344,6 +345,21 @@ fn what_is_not_said_stays_as_it_is() {
     let again = settings(flags(&[]), None, present.clone(), None).unwrap();
     assert_eq!(again.spec, present);
     assert_eq!(check_conflict(&present, &again.spec), Ok(()));
+}
+
+#[test]
+fn a_machine_does_not_change_its_size_under_its_pods() {
+    let vm = ["--node-kind=vm", "--memory=4Gi"];
+    let present = resolve(&vm, None).unwrap().spec;
+    for other in [["--memory=2Gi", "--cpus=2"], ["--memory=4Gi", "--cpus=3"], ["--memory=4Gi", "--disk=30Gi"]]
+    {
+        let args = [&["--node-kind=vm"], &other[..]].concat();
+        let wanted = settings(flags(&args), None, present.clone(), None).unwrap().spec;
+        let differences = check_conflict(&present, &wanted).unwrap_err().differences;
+        assert_eq!(differences.iter().map(|one| one.field).collect::<Vec<_>>(), ["nodes"], "{other:?}");
+    }
+    let same = settings(flags(&vm), None, present.clone(), None).unwrap().spec;
+    assert_eq!(check_conflict(&present, &same), Ok(()));
 }
 
 #[test]

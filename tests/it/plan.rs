@@ -19,13 +19,13 @@ fn of(base: ClusterSpec, yaml: &str) -> ClusterSpec {
 
 /// The plan of a new cluster of this file.
 fn new(yaml: &str) -> String {
-    plan_text(&preview(None, &of(base(), yaml), &[]).unwrap())
+    plan_text(&preview(None, &of(base(), yaml)).unwrap())
 }
 
 /// The plan of a change to the default cluster.
 fn change(yaml: &str) -> String {
     let present = base();
-    plan_text(&preview(Some(&present), &of(present.clone(), yaml), &[]).unwrap())
+    plan_text(&preview(Some(&present), &of(present.clone(), yaml)).unwrap())
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::object::{Object, ObjectError};
 use crate::phases::apply::{self, Burst};
 use crate::phases::{Context, PhaseId, placement, wait};
 use crate::ports::KubeApi;
-use crate::spec::Addon;
+use crate::spec::{Addon, ClusterSpec, Cni};
 
 #[derive(Debug, thiserror::Error)]
 enum AddonsError {
@@ -78,7 +78,8 @@ async fn install(cx: &Context, addon: &Addon) -> Result<Burst, PhaseError> {
         all.foreign.extend(foreign);
     }
     if addon.wait {
-        let waits = waves.iter().flatten().map(|object| ready(cx, api.as_ref(), object));
+        let waited = waves.iter().flatten().filter(|object| gets_ready(&cx.spec, &object.reference().kind));
+        let waits = waited.map(|object| ready(cx, api.as_ref(), object));
         let ready = try_join_all(waits).await;
         ready.map_err(|source| AddonsError::NotReady { origin: origin(), source })?;
     }
@@ -88,14 +89,14 @@ async fn install(cx: &Context, addon: &Addon) -> Result<Burst, PhaseError> {
     Ok(all)
 }
 
-/// Waits until an object is ready, as far as objects of its kind get ready at all.
+/// Waits until an object is ready.
 async fn ready(cx: &Context, api: &dyn KubeApi, object: &Object) -> Result<(), PhaseError> {
     let reference = object.reference();
-    if !gets_ready(&reference.kind) {
-        return Ok(());
-    }
     wait::until(cx.time_left(), || async {
         Ok(match api.get(reference).await {
+            Ok(Some(live)) if has_failed(&live) => {
+                return Err(format!("{reference}: has failed").into());
+            }
             Ok(Some(live)) => match missing(&live) {
                 None => wait::Poll::Ready(()),
                 Some(why) => wait::Poll::Pending(format!("{reference}: {why}")),
@@ -108,11 +109,22 @@ async fn ready(cx: &Context, api: &dyn KubeApi, object: &Object) -> Result<(), P
     .await
 }
 
-const KINDS: [&str; 6] =
-    ["APIService", "CustomResourceDefinition", "DaemonSet", "Deployment", "Job", "StatefulSet"];
+/// Kinds that need pods for it.
+const BY_PODS: [&str; 5] = ["APIService", "DaemonSet", "Deployment", "Job", "StatefulSet"];
 
-fn gets_ready(kind: &str) -> bool {
-    KINDS.contains(&kind)
+/// Whether objects of a kind get ready at all, by what this run does: without nodes of hoist's, or
+/// without a pod network, no pod runs until somebody else sees to it.
+fn gets_ready(spec: &ClusterSpec, kind: &str) -> bool {
+    let skipped = [PhaseId::Machines, PhaseId::Nodes, PhaseId::Cni];
+    let pods_run = !spec.nodes.is_empty()
+        && spec.cni != Cni::None
+        && !skipped.iter().any(|phase| spec.skip_phases.contains(phase));
+    kind == "CustomResourceDefinition" || (pods_run && BY_PODS.contains(&kind))
+}
+
+fn has_failed(live: &Value) -> bool {
+    let mut conditions = live["status"]["conditions"].as_array().into_iter().flatten();
+    live["kind"] == "Job" && conditions.any(|one| one["type"] == "Failed" && one["status"] == "True")
 }
 
 /// What an object lacks of being ready; `None` when it is.
@@ -154,7 +166,8 @@ mod tests {
     fn each_kind_has_its_own_way_of_being_ready() {
         let condition = |kind: &str, name: &str| json!({"kind": kind, "status": {"conditions": [{"type": name, "status": "True"}]}});
         assert_eq!(missing(&condition("CustomResourceDefinition", "Established")), None);
-        assert_eq!(missing(&condition("Job", "Failed")).as_deref(), Some("is not Complete"));
+        assert_eq!(missing(&condition("Job", "Suspended")).as_deref(), Some("is not Complete"));
+        assert!(has_failed(&condition("Job", "Failed")) && !has_failed(&condition("Job", "Complete")));
         let deployment = |seen: u64, ready: u64, updated: u64| {
             json!({"kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 2},
                    "status": {"observedGeneration": seen, "readyReplicas": ready, "updatedReplicas": updated}})
@@ -165,6 +178,14 @@ mod tests {
         let set = json!({"kind": "DaemonSet", "metadata": {"generation": 1},
             "status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "numberReady": 2, "updatedNumberScheduled": 2}});
         assert_eq!(missing(&set), None);
+    }
+
+    #[test]
+    fn nothing_is_waited_for_that_needs_pods_where_none_run() {
+        let mut spec = crate::spec::test_spec();
+        assert!(gets_ready(&spec, "Deployment") && !gets_ready(&spec, "ConfigMap"));
+        spec.nodes.clear();
+        assert!(!gets_ready(&spec, "Deployment") && gets_ready(&spec, "CustomResourceDefinition"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, try_join_all};
 use serde_json::{Value, json};
 
+use crate::causes;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{self, ManifestError};
@@ -75,7 +76,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
         match api.get_path("/api/v1/namespaces?limit=1").await {
             Ok((200, _)) => Ok(wait::Poll::Ready(())),
             Ok((code, body)) => Ok(wait::Poll::Pending(format!("kube-apiserver answers {code}: {body}"))),
-            Err(error) if error.is_transient() => Ok(wait::Poll::Pending(chain(&error))),
+            Err(error) if error.is_transient() => Ok(wait::Poll::Pending(causes(&error))),
             Err(error) => Err(error.into()),
         }
     })
@@ -102,17 +103,6 @@ pub async fn check_components(cx: &Context, watch: &Watch) -> Result<(), PhaseEr
 
 fn judged(etcd_is_made: bool) -> impl Iterator<Item = Component> {
     COMPONENTS.into_iter().chain(etcd_is_made.then_some(Component::Etcd))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }
 
 /// One of [`COMPONENTS`] as this cluster needs it, with these keys.

@@ -65,16 +65,16 @@ type Things = BTreeMap<(String, String), BTreeSet<String>>;
 ///
 /// # Errors
 /// When a manifest or configuration of the user's can't be read.
-pub fn preview(
-    present: Option<&ClusterSpec>,
-    wanted: &ClusterSpec,
-    skip: &[PhaseId],
-) -> Result<Vec<Step>, PhaseError> {
+pub fn preview(present: Option<&ClusterSpec>, wanted: &ClusterSpec) -> Result<Vec<Step>, PhaseError> {
     let mut steps = Vec::new();
     for id in PHASES.iter().map(|phase| phase.id) {
-        let skipped = skip.contains(&id).then(|| "left out by --skip-phase".to_owned());
+        let skipped = wanted.skip_phases.contains(&id).then(|| "left out by --skip-phase".to_owned());
         let before = present.map(|spec| things(id, spec)).transpose()?.unwrap_or_default();
-        let items = compare(&before, &things(id, wanted)?);
+        let mut items = compare(&before, &things(id, wanted)?);
+        if id == PhaseId::Addons {
+            // What is no longer in a manifest stays in the cluster.
+            items.retain(|item| item.change != Change::Remove);
+        }
         steps.push(Step { phase: id, skipped, items });
     }
     Ok(steps)
@@ -258,7 +258,7 @@ mod tests {
 
     /// Everything that a run would change, as `PHASE CHANGE NAME`.
     fn changes(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<Vec<String>, PhaseError> {
-        let steps = preview(Some(present), wanted, &[])?;
+        let steps = preview(Some(present), wanted)?;
         let lines = steps.iter().flat_map(|step| {
             let changed = step.items.iter().filter(|item| item.change != Change::Keep);
             changed.map(move |item| format!("{} {:?} {}", step.phase, item.change, item.name))
@@ -289,7 +289,7 @@ mod tests {
             }
         }
         assert_eq!(changes(&present, &argument)?, ["control-plane Replace hoist-sample-kube-scheduler"]);
-        let steps = preview(Some(&present), &argument, &[])?;
+        let steps = preview(Some(&present), &argument)?;
         let because = steps.iter().flat_map(|step| &step.items).flat_map(|item| &item.because);
         assert_eq!(because.collect::<Vec<_>>(), ["+--v=4"]);
         Ok(())
@@ -306,8 +306,9 @@ mod tests {
 
     #[test]
     fn a_new_cluster_is_all_new_and_nothing_secret_is_shown() -> Check {
-        let spec = test_spec();
-        let steps = preview(None, &spec, &[PhaseId::CoreDns])?;
+        let mut spec = test_spec();
+        spec.skip_phases = vec![PhaseId::CoreDns];
+        let steps = preview(None, &spec)?;
         assert!(steps.iter().flat_map(|step| &step.items).all(|item| item.change == Change::Create));
         let text = serde_json::to_string(&steps)?;
         assert!(!text.contains(spec.token.secret()), "{text}");

@@ -26,6 +26,8 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::phases::PhaseId;
+
 pub use addon::Addon;
 pub use api_server::{ApiServerSpec, AuditSpec};
 pub use component::{Component, ComponentSpec};
@@ -95,6 +97,9 @@ pub struct ClusterSpec {
     /// In order.
     #[serde(default)]
     pub addons: Vec<Addon>,
+    /// Phases that no run of this cluster does.
+    #[serde(default)]
+    pub skip_phases: Vec<PhaseId>,
 }
 
 impl ClusterSpec {
@@ -215,5 +220,6 @@ pub(crate) fn test_spec() -> ClusterSpec {
         components: Component::ALL.map(ComponentSpec::default_for).to_vec(),
         nodes: vec![NodeSpec::new(1, NodeKind::Container).unwrap()],
         addons: Vec::new(),
+        skip_phases: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::try_join_all;
+use hoist_phases::causes;
 use hoist_phases::engine::PhaseError;
 use hoist_phases::object::ObjectRef;
 use hoist_phases::phases::machines;
@@ -84,10 +85,7 @@ async fn ask(target: &Target<'_>, node: &NodeSpec) -> Result<Poll<()>, PhaseErro
         |what: String| Ok(Poll::Pending(format!("{} asked {server} for {name}: {what}", node.name())));
     let output = match machines::exec(target.runtime, &target.spec.name, node, &command, &[]).await {
         Ok(output) => output,
-        Err(error) => {
-            let causes: Vec<_> = crate::error::chain(&error).map(ToString::to_string).collect();
-            return pending(causes.join(": "));
-        }
+        Err(error) => return pending(causes(&error)),
     };
     match output.code {
         0 => {}

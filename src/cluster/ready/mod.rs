@@ -13,6 +13,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt, try_join_all};
+use hoist_phases::causes;
 use hoist_phases::engine::PhaseError;
 use hoist_phases::phases::wait::{Poll, TimedOut, until};
 use hoist_phases::ports::{KubeError, Runtime};
@@ -187,8 +188,7 @@ fn probe<'a>(
 /// What an API error means to a probe: nothing is lost by asking again until the deadline, since
 /// even a refusal may come from rules that are still being written.
 fn not_yet<T>(error: &KubeError) -> Poll<T> {
-    let causes: Vec<_> = crate::error::chain(error).map(ToString::to_string).collect();
-    Poll::Pending(causes.join(": "))
+    Poll::Pending(causes(error))
 }
 
 #[cfg(test)]
