@@ -12,6 +12,7 @@ mod cli;
 mod config;
 mod down;
 mod fake_engine;
+mod fuzz;
 mod kubeconfig;
 mod machines;
 mod pki;
