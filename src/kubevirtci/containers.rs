@@ -15,6 +15,7 @@ use super::Cluster;
 use super::args::RunArgs;
 use super::ports::{EXPOSED, asked_for};
 use super::privileges::Privileges;
+use super::rm::Taken;
 use crate::env;
 use crate::error::BoxError;
 
@@ -169,22 +170,28 @@ fn bind(source: &str, target: &str) -> Mount {
     }
 }
 
-async fn create(cluster: &Cluster, name: &str, body: ContainerCreateBody) -> Result<(), BoxError> {
+/// # Errors
+/// [`Taken`] when there is one of that name: names are what keeps two runs apart.
+pub(super) async fn create(cluster: &Cluster, name: &str, body: ContainerCreateBody) -> Result<(), BoxError> {
     let name = cluster.container(name);
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
-    let under_way = Arc::clone(&cluster.creations).read_owned().await;
+    let under_way = Arc::clone(cluster.engine.creations()).read_owned().await;
     let docker = cluster.engine.docker().clone();
     let creation = tokio::spawn(async move {
         let created = docker.create_container(Some(options), body).await;
         drop(under_way);
         created
     });
-    creation.await?.map_err(|source| RuntimeError::Failed {
-        operation: "create container",
-        object: name,
-        source: source.into(),
-    })?;
-    Ok(())
+    match creation.await? {
+        Ok(_) => Ok(()),
+        Err(bollard::errors::Error::DockerResponseServerError { status_code: 409, .. }) => {
+            Err(Taken { prefix: cluster.prefix.clone(), names: vec![name] }.into())
+        }
+        Err(source) => {
+            let operation = "create container";
+            Err(RuntimeError::Failed { operation, object: name, source: source.into() }.into())
+        }
+    }
 }
 
 #[cfg(test)]

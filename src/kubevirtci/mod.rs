@@ -23,8 +23,6 @@ mod ssh;
 
 use std::sync::Arc;
 
-use tokio::sync::RwLock;
-
 use args::{KubevirtciArgs, KubevirtciCommand};
 
 use crate::error::BoxError;
@@ -43,9 +41,6 @@ pub use ssh::SshError;
 pub(crate) struct Cluster {
     engine: Arc<Engine>,
     prefix: String,
-    /// Held, for reading, by each creation under way: the engine goes on with one whose caller has
-    /// been interrupted, so removing waits for them.
-    creations: Arc<RwLock<()>>,
 }
 
 impl Cluster {
@@ -73,7 +68,7 @@ pub async fn run(args: KubevirtciArgs) -> Result<(), BoxError> {
     if let KubevirtciCommand::Run(args) = &command {
         refuse::check(args)?;
     }
-    let cluster = Cluster { engine: Arc::new(Engine::connect().await?), prefix, creations: Arc::default() };
+    let cluster = Cluster { engine: Arc::new(Engine::connect().await?), prefix };
     match command {
         KubevirtciCommand::Run(args) => run::run(&cluster, &args).await,
         KubevirtciCommand::Ports { port, container_name } => {

@@ -3,11 +3,11 @@
 
 use bollard::container::LogOutput;
 use bollard::models::{ContainerCreateBody, HostConfig};
-use bollard::query_parameters::{CreateContainerOptionsBuilder, LogsOptionsBuilder};
+use bollard::query_parameters::LogsOptionsBuilder;
 use futures_util::TryStreamExt as _;
 use hoist_phases::ports::{Runtime as _, RuntimeError};
 
-use super::Cluster;
+use super::{Cluster, containers};
 use crate::error::BoxError;
 use crate::report;
 
@@ -59,6 +59,9 @@ const CAPABILITIES: [&str; 41] = [
 /// A container that isn't privileged has none of the host's devices: it makes the two it needs.
 const DEVICES: &str = "mkdir -p /dev/net; \
     [ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200; [ -e /dev/kvm ] || mknod /dev/kvm c 10 232; ";
+
+/// The container that finds out; gone before any other is made.
+pub(super) const PROBE: &str = "probe";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Privileges {
@@ -122,16 +125,14 @@ async fn probe(
     host: HostConfig,
     command: &[&str],
 ) -> Result<String, BoxError> {
-    let name = cluster.container("probe");
-    let docker = cluster.engine.docker();
+    let (name, docker) = (cluster.container(PROBE), cluster.engine.docker());
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
         cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
         host_config: Some(HostConfig { network_mode: Some("none".to_owned()), ..host }),
         ..ContainerCreateBody::default()
     };
-    let options = CreateContainerOptionsBuilder::new().name(&name).build();
-    docker.create_container(Some(options), body).await?;
+    containers::create(cluster, PROBE, body).await?;
     let printed = async {
         cluster.engine.start(&name).await?;
         cluster.engine.wait(&name).await?;

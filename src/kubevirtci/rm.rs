@@ -28,7 +28,7 @@ pub(super) async fn run(cluster: &Cluster) -> Result<(), BoxError> {
 /// # Errors
 /// The first thing that can't be removed, after all others were tried.
 pub(super) async fn remove(cluster: &Cluster) -> Result<usize, BoxError> {
-    drop(cluster.creations.write().await);
+    drop(cluster.engine.creations().write().await);
     let names = containers(cluster).await?;
     let dnsmasq = cluster.container("dnsmasq");
     let (last, first): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| *name == dnsmasq);

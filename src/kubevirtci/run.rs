@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use control_plane::ControlPlane;
 
 use super::args::{self, RunArgs};
-use super::privileges::Privileges;
+use super::privileges::{PROBE, Privileges};
 use super::provider::{self, Provider};
 use super::rm::Taken;
 use super::{Cluster, addons, containers, guest, node_name, provision, rm};
@@ -40,6 +40,14 @@ pub(super) async fn run(cluster: &Cluster, args: &RunArgs) -> Result<(), BoxErro
         signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal: Interrupted| signal.into())),
     };
     if let Err(error) = result {
+        // Another run was faster with what comes first: all that is there is of its making.
+        let first = ["dnsmasq", PROBE].map(|name| cluster.container(name));
+        if error
+            .downcast_ref::<Taken>()
+            .is_some_and(|taken| taken.names.iter().all(|name| first.contains(name)))
+        {
+            return Err(error);
+        }
         tell_logs(cluster).await;
         if let Err(left) = rm::remove(cluster).await {
             report::tell(format_args!("warning: not everything could be removed: {left}"));

@@ -56,6 +56,12 @@ impl Engine {
         &self.docker
     }
 
+    /// To be held, for reading, by a creation that goes past this type: the engine goes on with one
+    /// whose caller has been interrupted, so removing waits for all of them.
+    pub(crate) fn creations(&self) -> &Arc<RwLock<()>> {
+        &self.creations
+    }
+
     /// Where the engine answers.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint

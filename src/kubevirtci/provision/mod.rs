@@ -9,6 +9,7 @@ mod network;
 mod system;
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use hoist_phases::ports::Runtime as _;
 
@@ -72,14 +73,26 @@ pub(super) async fn fips(cluster: &Cluster, number: u32) -> Result<(), BoxError>
     guest::script(cluster, number, "turn FIPS mode on", "fips-mode-setup --enable").await?;
     // The connection may break before the answer comes.
     let _ = guest::script(cluster, number, "start again", "systemctl reboot").await;
-    loop {
-        guest::boot(cluster, number).await?;
-        match guest::script(cluster, number, "read the boot id", boot).await {
-            Ok(now) if now != before => return Ok(()),
-            _ => tokio::time::sleep(system::POLL).await,
+    let started_again = async {
+        loop {
+            guest::boot(cluster, number).await?;
+            match guest::script(cluster, number, "read the boot id", boot).await {
+                Ok(now) if now != before => return Ok::<_, BoxError>(()),
+                _ => tokio::time::sleep(system::POLL).await,
+            }
+        }
+    };
+    match tokio::time::timeout(RESTART_WITHIN, started_again).await {
+        Ok(result) => result,
+        Err(_) => {
+            let told = format!("it has not within {} s", RESTART_WITHIN.as_secs());
+            Err(guest::failed(number, "start again in FIPS mode", 1, &told).into())
         }
     }
 }
+
+/// An emulated machine needs minutes.
+const RESTART_WITHIN: Duration = Duration::from_secs(15 * 60);
 
 /// Starts a line of a node's stderr that tells which step comes next.
 const STEP: &str = "::step ";

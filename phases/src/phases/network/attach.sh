@@ -28,9 +28,14 @@ remove() {
 be_first() {
     first=$("$filter" -w -t nat -S "$1" 2>/dev/null | grep '^-A' | head -n 1)
     if [ "$first" != "-A $1 $2" ]; then
-        remove "$1" "$2"
         # shellcheck disable=SC2086
         "$filter" -w -t nat -I "$1" 1 $2
+        # The one of before goes last, so that there is one at every moment; the highest number first,
+        # since the numbers of those below change.
+        "$filter" -w -t nat -S "$1" | grep '^-A' | grep -nxF -e "-A $1 $2" | cut -d : -f 1 | sort -rn |
+            while read -r number; do
+                [ "$number" = 1 ] || "$filter" -w -t nat -D "$1" "$number"
+            done
         echo "$1"
     fi
 }
