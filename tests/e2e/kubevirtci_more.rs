@@ -45,7 +45,7 @@ fn one_node_by_the_providers_own_init() {
             let pushed = pushed.expect("the script can be started");
             assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
         });
-        cluster.up(&["--nodes=1", "--flannel", "--no-etcd-fsync", "--enable-psa"]);
+        cluster.up(&["--nodes=1", "--flannel", "--no-etcd-fsync", "--enable-psa", "--enable-audit"]);
     });
     // kubeadm's certificate is not valid for 127.0.0.1.
     cluster.fetch_kubeconfig("https://192.168.66.101:6443", Some("kubernetes"));
