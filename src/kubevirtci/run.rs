@@ -212,7 +212,7 @@ async fn as_worker(
 /// What has to come last.
 async fn finish(cluster: &Cluster, args: &RunArgs, joinable: Joinable) -> Result<(), BoxError> {
     let made = wait(joinable).await?;
-    provision::run(cluster, 1, &provision::nodes_are_known(args.nodes)).await?;
+    provision::run(cluster, 1, &provision::nodes_are_known(args)).await?;
     // The machines have appended forwards of their own since.
     made.keep_api_port(cluster).await?;
     control_plane::compare_policies(cluster, args).await

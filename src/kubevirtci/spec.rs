@@ -95,8 +95,7 @@ pub(super) fn cluster(
     spec.networking.dns_domain = provider.dns_domain.clone();
     // The provider's own manifest is applied once a node is there to run it.
     spec.cni = Cni::None;
-    // Calico's blocks of addresses don't follow the nodes' ranges.
-    spec.reach = if args.switches.flannel { Reach::Routes } else { Reach::Konnectivity };
+    spec.reach = reach(args);
     // Roles are what the scripts give, and pods stay where the tests put them.
     spec.placement.roles = Vec::new();
     spec.placement.spread.enabled = false;
@@ -112,6 +111,11 @@ pub(super) fn cluster(
         etcd.memory_bytes = etcd.memory_bytes.max(spec.etcd.tmpfs_bytes.saturating_add(ETCD_HEAP));
     }
     Ok(spec)
+}
+
+/// Calico's blocks of addresses don't follow the nodes' ranges, to which routes lead.
+pub(super) fn reach(args: &RunArgs) -> Reach {
+    if args.switches.flannel { Reach::Routes } else { Reach::Konnectivity }
 }
 
 /// The files that stand for --enable-psa and --enable-audit, or for their absence.

@@ -1,6 +1,8 @@
 //! node01: the files and objects that scripts expect of it, and the provider's own `kubeadm init`
 //! for those who want the control plane on it.
 
+use hoist_phases::spec::Reach;
+
 use super::{Step, wait_for};
 use crate::kubevirtci::args::RunArgs;
 use crate::kubevirtci::guest::quote;
@@ -90,14 +92,24 @@ pub(in crate::kubevirtci) fn init_node01(args: &RunArgs) -> Vec<Step> {
 
 /// Waits until all nodes are known: `kubeadm join` ends a moment before. Then node01 gets the label
 /// that KubeVirt's operator and its tests look for; no taint: it takes pods too.
-pub(in crate::kubevirtci) fn nodes_are_known(nodes: u32) -> Vec<Step> {
-    let names: Vec<_> = (1..=nodes).map(node_name).collect();
+///
+/// Where the API server reaches kubelets and pods through agents only, it does so on every node from
+/// then on, as those expect who come next.
+pub(in crate::kubevirtci) fn nodes_are_known(args: &RunArgs) -> Vec<Step> {
+    let names: Vec<_> = (1..=args.nodes).map(node_name).collect();
     let known = format!("{KUBECTL} get node {} >/dev/null 2>&1", names.join(" "));
-    vec![
+    let mut steps = vec![
         Step::new("wait for the nodes to be known", wait_for(&known, 60)),
         Step::new(
             "label node01",
             format!("{KUBECTL} label node node01 --overwrite node-role.kubernetes.io/control-plane="),
         ),
-    ]
+    ];
+    if spec::reach(args) == Reach::Konnectivity {
+        let script = format!(
+            "{KUBECTL} rollout status daemonset/konnectivity-agent -n kube-system --timeout=300s 2>&1"
+        );
+        steps.push(Step::new("wait for the way to the nodes", script));
+    }
+    steps
 }

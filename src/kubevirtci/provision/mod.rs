@@ -253,7 +253,7 @@ mod tests {
         steps.extend(after_join(&all));
         steps.extend(init_node01(&all));
         steps.extend(addons(&all, "fd00::1"));
-        steps.extend(nodes_are_known(2));
+        steps.extend(nodes_are_known(&args(&["--nodes=2"])));
         steps.push(Step::new("all of them", joined(&steps)));
         for step in steps {
             let checked =
