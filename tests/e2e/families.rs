@@ -75,12 +75,16 @@ fn get(hoist: &Hoist, pod: &str, url: &str) -> String {
     })
 }
 
-/// The addresses of a name, written out, that a pod's own server gives for one type of record.
+/// The addresses of a name, written out, that a pod's own server gives for one type of record. That
+/// there is none is an answer; a lookup that fails is none and is tried again.
 fn lookup(hoist: &Hoist, kind: &str, name: &str) -> BTreeSet<String> {
     let query = format!("-type={kind}");
-    let done = hoist.try_kubectl(&["exec", "node01", "--", "busybox", "nslookup", &query, name]);
+    let answer = until(&format!("{kind} of {name}"), SOON, || {
+        let done = hoist.try_kubectl(&["exec", "node01", "--", "busybox", "nslookup", &query, name]);
+        if done.code == Some(0) { Ok(done.stdout) } else { Err(done.stdout + &done.stderr) }
+    });
     // The first block tells the server's own address.
-    let answers = done.stdout.split("\n\n").skip(1).flat_map(str::lines);
+    let answers = answer.split("\n\n").skip(1).flat_map(str::lines);
     answers
         .filter_map(|line| line.strip_prefix("Address: ").map(|address| address.trim().to_owned()))
         .collect()
