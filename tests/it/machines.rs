@@ -48,12 +48,14 @@ fn code(code: i64) -> ExecOutput {
     ExecOutput { code, stdout: String::new(), stderr: stderr.to_owned() }
 }
 
-/// Boots the machine, of which each command with one of `works` in it succeeds.
+/// Boots the machine, of which each command with one of `works` in it succeeds; that no lease of an earlier start is
+/// in its way is seen to before.
 async fn boot(works: &'static [&str]) -> Result<(), PhaseError> {
     let engine = engine().await;
     engine.on_exec(move |_, command, _| {
         let line = command.join(" ");
-        code(i64::from(!works.iter().any(|part| line.contains(part))))
+        let released = command[0] == "perl";
+        code(i64::from(!released && !works.iter().any(|part| line.contains(part))))
     });
     let temp = TempDir::new()?;
     let (sender, _receiver) = unbounded_channel();

@@ -10,7 +10,7 @@ use super::{MachineError, ROLE};
 use crate::engine::PhaseError;
 use crate::phases::containers::{self, Watch, component_name, node_name};
 use crate::phases::{Context, images, wait};
-use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, Runtime, label};
+use crate::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, Runtime, Status, label};
 use crate::spec::{ClusterSpec, Component, Family, NodeSpec, VmSize};
 
 /// The name of this kind.
@@ -63,7 +63,17 @@ pub(super) async fn start(cx: &Context, node: &NodeSpec, size: VmSize, mtu: u32)
     let runtime = &cx.ports.runtime;
     let spec = machine(&cx.spec, node, size, mtu);
     let container = spec.name.clone();
+    // A client of DHCPv6 that starts again asks as another one (another IAID, RFC 8415), for an address that dnsmasq
+    // keeps for the first. Before the machine starts, since what it was given must not be taken back; one that is
+    // made anew while it runs has just ended.
+    let ran = runtime.inspect(&container).await?.is_some_and(|state| state.status == Status::Running);
+    if !ran {
+        release(runtime.as_ref(), &cx.spec, node).await?;
+    }
     let changed = containers::reconcile(runtime, &cx.spec.name, ROLE, spec).await?;
+    if ran && changed {
+        release(runtime.as_ref(), &cx.spec, node).await?;
+    }
     let watch = Watch::default();
     // The lease of a machine that runs may be forgotten: dnsmasq keeps leases as long as it runs.
     let begin = if changed { Stage::PowerOn(cx.spec.networking.primary()) } else { Stage::Lease };
