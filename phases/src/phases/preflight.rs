@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::phases::network::attach;
-use crate::phases::{Context, control_plane, etcd, images, konnectivity, steward};
+use crate::phases::{Context, control_plane, etcd, images, konnectivity, machines, steward};
 use crate::ports::EngineInfo;
 use crate::spec::networking::API_PORT;
-use crate::spec::{ClusterSpec, Component, NodeKind};
+use crate::spec::{ClusterSpec, Component, NodeSpec};
 
 /// What the control plane takes beside etcd's tmpfs, resident, measured idle: 0.5 GiB and some air.
 const CONTROL_PLANE_BYTES: u64 = 768 << 20;
@@ -34,7 +34,7 @@ pub enum Problem {
     Port { port: u16, first: Component, second: Component, flag: &'static str },
     #[error(
         "memory: the control plane with etcd's tmpfs needs {control_plane_mib} MiB and {vms} virtual machines \
-         {vms_mib} MiB, {} MiB in all; the engine's host has {have_mib} MiB",
+         with qemu's own {vms_mib} MiB, {} MiB in all; the engine's host has {have_mib} MiB",
         control_plane_mib + vms_mib
     )]
     Memory { control_plane_mib: u64, vms: usize, vms_mib: u64, have_mib: u64 },
@@ -75,22 +75,24 @@ fn problems(spec: &ClusterSpec, info: &EngineInfo, missing: Vec<String>) -> Vec<
         problems.push(Problem::Images(missing));
     }
     problems.extend(port_conflicts(spec));
+    problems.extend(memory(spec, &spec.nodes, info));
+    problems
+}
+
+/// Tells when a cluster and those of its nodes that are to run at once may take more memory than
+/// the engine's host has, as far as the engine tells.
+pub fn memory<'a>(
+    spec: &ClusterSpec,
+    nodes: impl IntoIterator<Item = &'a NodeSpec>,
+    info: &EngineInfo,
+) -> Option<Problem> {
     let tmpfs = if spec.etcd.durable { 0 } else { spec.etcd.tmpfs_bytes };
     let control_plane_mib = (CONTROL_PLANE_BYTES + tmpfs) >> 20;
-    let sizes: Vec<u64> = spec
-        .nodes
-        .iter()
-        .filter_map(|node| match node.kind {
-            NodeKind::Container => None,
-            NodeKind::Vm(size) => Some(u64::from(size.memory_mib)),
-        })
-        .collect();
-    let (vms, vms_mib) = (sizes.len(), sizes.iter().sum());
+    let sizes: Vec<u64> = nodes.into_iter().filter_map(|node| machines::memory_bytes(node.kind)).collect();
+    let (vms, vms_mib) = (sizes.len(), sizes.iter().sum::<u64>() >> 20);
     let have_mib = info.memory_bytes >> 20;
-    if have_mib > 0 && have_mib < control_plane_mib + vms_mib {
-        problems.push(Problem::Memory { control_plane_mib, vms, vms_mib, have_mib });
-    }
-    problems
+    let lacks = have_mib > 0 && have_mib < control_plane_mib + vms_mib;
+    lacks.then_some(Problem::Memory { control_plane_mib, vms, vms_mib, have_mib })
 }
 
 /// All components share one namespace and so one set of ports (kubevirtci#656).
@@ -151,7 +153,7 @@ fn ports_in(value: &str) -> BTreeSet<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{NodeSpec, VmSize, test_spec};
+    use crate::spec::{NodeKind, VmSize, test_spec};
 
     fn engine() -> EngineInfo {
         EngineInfo { memory_bytes: 8 << 30, ..EngineInfo::default() }
@@ -202,16 +204,28 @@ mod tests {
         assert!(found.iter().any(|p| matches!(p, Problem::Networking(_))));
     }
 
+    /// A cluster of two virtual machines with so much memory each.
+    fn two_vms(memory_mib: u32) -> ClusterSpec {
+        let mut spec = test_spec();
+        let vm = NodeKind::Vm(VmSize { memory_mib, ..VmSize::default() });
+        spec.nodes = (1..=2).filter_map(|number| NodeSpec::new(number, vm).ok()).collect();
+        spec
+    }
+
     #[test]
     fn memory_for_virtual_machines_is_refused_with_the_sum() {
-        let mut spec = test_spec();
-        let vm = NodeKind::Vm(VmSize { memory_mib: 4096, ..VmSize::default() });
-        spec.nodes = (1..=2).filter_map(|number| NodeSpec::new(number, vm).ok()).collect();
+        let spec = two_vms(4096);
         let text: Vec<_> = problems(&spec, &engine(), Vec::new()).iter().map(ToString::to_string).collect();
         assert_eq!(
             text,
-            ["memory: the control plane with etcd's tmpfs needs 1792 MiB and 2 virtual machines 8192 MiB, \
-              9984 MiB in all; the engine's host has 8192 MiB"]
+            [
+                "memory: the control plane with etcd's tmpfs needs 1792 MiB and 2 virtual machines with qemu's \
+              own 9728 MiB, 11520 MiB in all; the engine's host has 8192 MiB"
+            ]
         );
+        // Of the guests alone there would be room for both, and there is for one.
+        let spec = two_vms(3072);
+        assert!(memory(&spec, &spec.nodes, &engine()).is_some());
+        assert_eq!(memory(&spec, &spec.nodes[..1], &engine()), None);
     }
 }

@@ -57,6 +57,14 @@ pub(super) fn machine(spec: &ClusterSpec, node: &NodeSpec, mtu: u32) -> Containe
     }
 }
 
+/// Bytes of the engine's host that a machine may take; `None` when it takes what its pods do.
+pub(super) fn memory_bytes(kind: NodeKind) -> Option<u64> {
+    match kind {
+        NodeKind::Container => None,
+        NodeKind::Vm(size) => Some(vm::memory_bytes(size)),
+    }
+}
+
 async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseError> {
     let booted = match node.kind {
         NodeKind::Container => container::start(cx, node, mtu).await?,

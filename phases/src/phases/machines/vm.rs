@@ -207,8 +207,13 @@ pub(super) fn machine(spec: &ClusterSpec, node: &NodeSpec, size: VmSize, mtu: u3
         Mount { target: "/var/lib/hoist".to_owned(), kind: MountKind::Volume(format!("{name}-disk")) },
         Mount { target: "/run".to_owned(), kind: MountKind::Tmpfs { bytes: Some(64 << 20), exec: false } },
     ];
-    machine.memory_bytes = Some((u64::from(size.memory_mib) << 20) + QEMU_BYTES);
+    machine.memory_bytes = Some(memory_bytes(size));
     machine
+}
+
+/// Bytes that the container of a machine may take.
+pub(super) fn memory_bytes(size: VmSize) -> u64 {
+    (u64::from(size.memory_mib) << 20) + QEMU_BYTES
 }
 
 /// Kernel arguments that tell the guest which clients of DHCP to run, when that of IPv4 alone isn't
