@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kube::{Access, Api};
 
-pub(super) use components::not_ready;
+pub(crate) use components::not_ready;
 
 /// How much of a cluster answers. Ordered: a level stands for those before it as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -33,7 +33,8 @@ pub enum Level {
     Join,
     /// The API server is ready, controller-manager and scheduler are healthy.
     Api,
-    /// Every node of the configuration is Ready.
+    /// Every node of the configuration is Ready, by the word of its kubelet since its machine was
+    /// started.
     Nodes,
     /// The cluster's DNS answers a query from every node, through its Service, and all its replicas
     /// are ready.
