@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use hoist_phases::phases::PhaseId;
-use hoist_phases::phases::machines;
+use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::{PhaseId, machines};
 use hoist_phases::ports::{KubeApi, KubeConnect as _, Store as _};
 use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeKind, NodeSpec, TokenTtl};
 use rustls::pki_types::CertificateDer;
@@ -20,7 +20,7 @@ use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
 use crate::config::{self, Problem, SizeFlags};
 use crate::error::{BoxError, chain};
-use crate::nodes::drain::{drain, node_ref};
+use crate::nodes::drain::{Machine, drain, node_ref};
 use crate::nodes::{join_command, load};
 use crate::report;
 
@@ -129,8 +129,12 @@ async fn remove(global: &Global, names: &[String]) -> Result<(), BoxError> {
     }
     for name in names {
         report::tell(format_args!("draining {name}"));
-        drain(api.as_ref(), name, DRAIN_WITHIN).await?;
         let position = spec.nodes.iter().position(|node| node.name() == *name);
+        let container = node_name(&spec.name, name);
+        let machine = position.map(|_| Machine { runtime: engine.as_ref(), container: &container });
+        if let Some(left) = drain(api.as_ref(), name, machine, DRAIN_WITHIN).await? {
+            report::tell(format_args!("{name}: {left}"));
+        }
         if let Some(position) = position {
             machines::remove(engine.as_ref(), &spec, &spec.nodes[position]).await?;
             let node = spec.nodes.remove(position);

@@ -11,6 +11,7 @@
 mod cli;
 mod config;
 mod down;
+mod drain;
 mod fake_engine;
 mod fuzz;
 mod kubeconfig;
