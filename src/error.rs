@@ -85,13 +85,11 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
     if let Some(RuntimeError::ImageMissing(image)) = error.downcast_ref() {
         return vec![ensure_images(std::slice::from_ref(image))];
     }
-    if let Some(ReadyError::Deadline { .. }) = error.downcast_ref() {
-        return vec![
-            "--timeout gives it longer, --wait asks for less, --retain keeps it for a look".to_owned(),
-        ];
+    if let Some(UpError::NotReady(ReadyError::Deadline { .. })) = error.downcast_ref() {
+        return vec!["--timeout gives it longer; `hoist up` takes --wait, which asks for less".to_owned()];
     }
     if let Some(UpError::Timeout { .. }) = error.downcast_ref() {
-        return vec!["--timeout gives it longer, --retain keeps it for a look".to_owned()];
+        return vec!["--timeout gives it longer".to_owned()];
     }
     Vec::new()
 }
@@ -110,13 +108,27 @@ fn ensure_images(missing: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::cluster::ready::Level;
 
     #[test]
     fn the_image_of_virtual_machines_is_asked_for_by_their_kind() {
         let hint = |name: &str| ensure_images(&[format!("localhost/hoist/{name}:v1.36.3")]);
         assert_eq!(hint("vm"), "`hoist images ensure --node-kind vm` gets or builds what is missing");
         assert_eq!(hint("node"), "`hoist images ensure` gets or builds what is missing");
+    }
+
+    #[test]
+    fn a_deadline_is_told_with_the_flag_that_moves_it() {
+        let (level, deadline) = (Level::Nodes, Duration::from_secs(9));
+        let unready = UpError::NotReady(ReadyError::Deadline { level, deadline, last: "none".to_owned() });
+        let slow = UpError::Timeout { timeout: deadline, running: Vec::new() };
+        for error in [unready, slow] {
+            let error: BoxError = error.into();
+            assert!(render(error.as_ref()).contains("\nhint: --timeout gives it longer"), "{error}");
+        }
     }
 
     #[test]

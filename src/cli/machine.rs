@@ -8,7 +8,7 @@ use hoist_phases::phases::{PhaseId, machines};
 use hoist_phases::ports::Runtime as _;
 use hoist_phases::spec::{ClusterName, ClusterSpec, NodeKind, NodeSpec};
 
-use super::args::Global;
+use super::args::{Global, NodeStartArgs};
 use super::session::{self, Session};
 use super::up;
 use crate::cluster::ready::Level;
@@ -86,16 +86,27 @@ pub(super) async fn stop(global: &Global, names: &[String]) -> Result<(), BoxErr
     Ok(())
 }
 
+pub(super) async fn restart(global: &Global, args: &NodeStartArgs) -> Result<(), BoxError> {
+    // Nothing is stopped for a start that can't be.
+    config::time_limit("--timeout", &args.timeout)?;
+    stop(global, &args.names).await?;
+    start(global, args).await
+}
+
 /// A machine is started by the phases that made it: a restarted one has lost its link.
-pub(super) async fn start(global: &Global, names: &[String]) -> Result<(), BoxError> {
+pub(super) async fn start(global: &Global, args: &NodeStartArgs) -> Result<(), BoxError> {
+    let NodeStartArgs { names, timeout } = args;
+    let timeout = config::time_limit("--timeout", timeout)?;
     let session = Session::new(global)?;
     let _lock = session.state.lock()?;
     let mut spec = session.spec()?;
-    spec.nodes = named(&spec, names)?;
+    let starting = named(&spec, names)?;
+    let engine = session::engine().await?;
+    spec.nodes = starting;
     let mut settings = config::settings(Default::default(), None, spec, None)?;
+    settings.timeout = timeout;
     settings.skip = PhaseId::ALL.iter().copied().filter(|phase| !NEEDED.contains(phase)).collect();
     settings.wait = Level::Nodes;
-    let engine = session::engine().await?;
     let style = Style::choose(settings.progress, global.no_color);
     up::bring_up(&engine, &session, &settings, style).await?;
     report::tell(format_args!("started {}", names.join(", ")));

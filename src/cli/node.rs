@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use sha2::Digest as _;
 use std::sync::Arc;
 
-use super::args::{Format, Global, JoinCommandArgs, NodeCommand, NodeSizeArgs};
+use super::args::{Format, Global, JoinCommandArgs, NodeAddArgs, NodeCommand, NodeSizeArgs};
 use super::session::{self, Session};
 use super::{images, machine, status, up};
 use crate::cluster::kube::Connector;
@@ -47,18 +47,13 @@ pub enum NodeCommandError {
 pub(super) async fn run(global: &Global, command: NodeCommand) -> Result<(), BoxError> {
     match command {
         NodeCommand::List(output) => list(global, output.output).await,
-        NodeCommand::Add { count, no_join, kind, image, size } => {
-            add(global, count, no_join, &Kind { kind, image, size }).await
-        }
+        NodeCommand::Add(args) => add(global, args).await,
         NodeCommand::Remove { names } => remove(global, &names).await,
         NodeCommand::Ssh { node, command } => machine::ssh(global, &node, &command).await,
         NodeCommand::Console { node } => machine::console(global, &node).await,
         NodeCommand::Stop { names } => machine::stop(global, &names).await,
-        NodeCommand::Start { names } => machine::start(global, &names).await,
-        NodeCommand::Restart { names } => {
-            machine::stop(global, &names).await?;
-            machine::start(global, &names).await
-        }
+        NodeCommand::Start(args) => machine::start(global, &args).await,
+        NodeCommand::Restart(args) => machine::restart(global, &args).await,
         NodeCommand::Load { images } => load_images(global, &images).await,
     }
 }
@@ -70,19 +65,14 @@ async fn list(global: &Global, format: Format) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What new nodes run on and are made from, as written.
-struct Kind {
-    kind: String,
-    image: Option<String>,
-    size: NodeSizeArgs,
-}
-
 /// The same as `up` with more nodes: everything that is there stays as it is.
-async fn add(global: &Global, count: u32, no_join: bool, wanted: &Kind) -> Result<(), BoxError> {
-    let NodeSizeArgs { cpus, memory, disk } = wanted.size.clone();
-    let kind = config::node_kind("--kind", &wanted.kind, &SizeFlags { cpus, memory, disk });
+async fn add(global: &Global, args: NodeAddArgs) -> Result<(), BoxError> {
+    let NodeAddArgs { count, kind, image, size, no_join, timeout, retain } = args;
+    let NodeSizeArgs { cpus, memory, disk } = size;
+    let kind = config::node_kind("--kind", &kind, &SizeFlags { cpus, memory, disk });
     let kind = kind.map_err(NodeCommandError::Kind)?;
-    let (image, disk) = match &wanted.image {
+    let timeout = config::time_limit("--timeout", &timeout)?;
+    let (image, disk) = match &image {
         Some(text) => config::node_image("--image", text, Path::new(""), kind != NodeKind::Container).await?,
         None => (None, None),
     };
@@ -100,6 +90,7 @@ async fn add(global: &Global, count: u32, no_join: bool, wanted: &Kind) -> Resul
     }
     wanted.nodes.sort_by_key(NodeSpec::number);
     let mut settings = config::settings(Default::default(), None, wanted, None)?;
+    (settings.timeout, settings.retain) = (timeout, retain);
     if no_join {
         settings.skip.push(PhaseId::Nodes);
         settings.wait = Level::Api;

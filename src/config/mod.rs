@@ -187,3 +187,11 @@ fn cni_of(document: &Document) -> Result<Option<CniSource>, SourceError> {
 pub fn duration(field: &str, text: &str) -> Result<Duration, Invalid> {
     units::duration(text).map_err(|rule| Invalid::one(Problem::new(field, format_args!("{text:?}"), rule)))
 }
+
+/// Reads how long something may take, from a command line.
+///
+/// # Errors
+/// What is wrong with it; no time at all is.
+pub fn time_limit(field: &str, text: &str) -> Result<Duration, Invalid> {
+    resolve::time_limit(field, text).map_err(Invalid::one)
+}

@@ -136,7 +136,7 @@ pub(super) fn resolve(
         spec.skip_phases = names.iter().filter_map(|name| problems.keep(phase(name))).collect();
     }
     let wait = wait::level(wait, &spec, &mut problems);
-    let timeout = timeout.and_then(|text| problems.keep(time_limit(&text)));
+    let timeout = timeout.and_then(|text| problems.keep(time_limit("timeout", &text)));
 
     check::spec(&spec, &mut problems);
     problems.into_result(&origins)?;
@@ -198,10 +198,10 @@ pub(super) fn converted<T>(
     read(text).map_err(|rule| Problem::new(field, format_args!("{text:?}"), rule))
 }
 
-fn time_limit(text: &str) -> Result<Duration, Problem> {
-    let limit = converted("timeout", text, units::duration)?;
+pub(super) fn time_limit(field: &str, text: &str) -> Result<Duration, Problem> {
+    let limit = converted(field, text, units::duration)?;
     match limit.is_zero() {
-        true => Err(Problem::new("timeout", text, "must be longer than nothing")),
+        true => Err(Problem::new(field, text, "must be longer than nothing")),
         false => Ok(limit),
     }
 }

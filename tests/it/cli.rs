@@ -109,6 +109,9 @@ fn wrong_settings_start_nothing() {
         (&["down", "Not_A_Name"], "Not_A_Name"),
         (&["wait", "--for", "pod/a"], "deployment/NAME"),
         (&["wait", "--for", "deployment/a", "--timeout", "soon"], "--timeout"),
+        (&["node", "add", "--timeout", "soon"], "--timeout"),
+        (&["node", "start", "node01", "--timeout", "0"], "--timeout 0: must be longer"),
+        (&["node", "restart", "node01", "--timeout", "1"], "--timeout \"1\""),
         (&["apply", "no-such-file.yaml"], "no-such-file.yaml"),
         (&["apply", "-"], "holds no object"),
     ] {
