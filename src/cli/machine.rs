@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::preflight::{self, PreflightError};
 use hoist_phases::phases::{PhaseId, machines};
-use hoist_phases::ports::Runtime as _;
+use hoist_phases::ports::{Runtime, Status};
 use hoist_phases::spec::{ClusterName, ClusterSpec, NodeKind, NodeSpec};
 
 use super::args::{Global, NodeStartArgs};
@@ -102,6 +103,7 @@ pub(super) async fn start(global: &Global, args: &NodeStartArgs) -> Result<(), B
     let mut spec = session.spec()?;
     let starting = named(&spec, names)?;
     let engine = session::engine().await?;
+    has_memory(engine.as_ref(), &spec, &starting).await?;
     spec.nodes = starting;
     let mut settings = config::settings(Default::default(), None, spec, None)?;
     settings.timeout = timeout;
@@ -111,6 +113,24 @@ pub(super) async fn start(global: &Global, args: &NodeStartArgs) -> Result<(), B
     up::bring_up(&engine, &session, &settings, style).await?;
     report::tell(format_args!("started {}", names.join(", ")));
     Ok(())
+}
+
+/// The preflight of a run judges the nodes of that run; those that run already count as well.
+async fn has_memory(
+    runtime: &dyn Runtime,
+    spec: &ClusterSpec,
+    starting: &[NodeSpec],
+) -> Result<(), BoxError> {
+    let (info, containers) = tokio::try_join!(runtime.info(), runtime.list(Some(spec.name.as_str())))?;
+    let runs = |node: &NodeSpec| {
+        let name = node_name(&spec.name, &node.name());
+        containers.iter().any(|container| container.name == name && container.status == Status::Running)
+    };
+    let nodes = spec.nodes.iter().filter(|node| starting.contains(node) || runs(node));
+    match preflight::memory(spec, nodes, &info) {
+        None => Ok(()),
+        Some(problem) => Err(PreflightError(vec![problem]).into()),
+    }
 }
 
 fn one<'a>(spec: &'a ClusterSpec, name: &str) -> Result<&'a NodeSpec, MachineError> {

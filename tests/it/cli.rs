@@ -8,7 +8,7 @@ use hoist::exit;
 use hoist::store::{StateDir, StateRoot};
 use hoist_phases::phases::PhaseId;
 use hoist_phases::ports::Store as _;
-use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
+use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, NodeKind, NodeSpec, VmSize};
 use serde_json::{Value, json};
 
 use crate::fake_engine::FakeEngine;
@@ -216,6 +216,29 @@ async fn missing_images_are_all_in_one_error() {
     assert_eq!(home.left(), [""; 0]);
     let made: Vec<_> = engine.lines().into_iter().filter(|line| line.starts_with("POST")).collect();
     assert_eq!(made, [""; 0], "something was made");
+}
+
+/// Each alone has room on a host of 8 GiB, and a third that is stopped takes none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_not_started_beside_others_that_leave_no_memory() {
+    for (other, code) in [("running", exit::PHASE), ("exited", exit::IMAGES)] {
+        let engine = empty_engine();
+        engine.answer("GET /containers/json", 200, json!([{"Id": "1"}]));
+        engine.answer(
+            "GET /containers/1/json",
+            200,
+            json!({"Id": "1", "Name": "/hoist-hoist-node01", "State": {"Status": other}}),
+        );
+        let home = Home::with(&engine);
+        let mut spec = spec("hoist");
+        let vm = NodeKind::Vm(VmSize { memory_mib: 3072, ..VmSize::default() });
+        spec.nodes = (1..=3).map(|number| NodeSpec::new(number, vm).unwrap()).collect();
+        home.state("hoist").write_spec(&spec).unwrap();
+        let (_, ran) = run_beside(home, &["node", "start", "node02"]).await;
+        assert_eq!(ran.code, code.0, "{other}: {}", ran.stderr);
+        let sum = "2 virtual machines with qemu's own 7680 MiB";
+        assert_eq!(ran.stderr.contains(sum), code == exit::PHASE, "{other}: {}", ran.stderr);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
