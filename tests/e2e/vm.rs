@@ -37,6 +37,11 @@ fn in_node(hoist: &Hoist, node: &str, script: &str) -> Done {
     hoist.run(&["node", "ssh", node, "--", "bash", "-euc", script])
 }
 
+/// An address as URLs have it.
+fn host(address: &str) -> String {
+    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
+}
+
 /// Until it holds for a cluster of emulated processors, in which everything takes its time.
 fn eventually(what: &str, look: impl FnMut() -> Result<(), String>) {
     until(what, Duration::from_secs(300), look);
@@ -45,42 +50,65 @@ fn eventually(what: &str, look: impl FnMut() -> Result<(), String>) {
 #[test]
 fn a_vm_and_a_container_are_nodes_of_one_cluster() {
     let hoist = Hoist::new("vm");
-    let config = hoist.config("nodes:\n- kind: container\n- kind: vm\ntimeout: 25m\n");
+    let config =
+        hoist.config("networking: {ipFamily: dual}\nnodes:\n- kind: container\n- kind: vm\ntimeout: 25m\n");
     let up = hoist.run(&["up", "--config", &config]);
     assert_eq!(up.code, Some(0), "{}", up.stderr);
     tell(&format!("cluster with a virtual machine:\n{}", up.stderr));
 
-    // Both kinds are told apart, and the machine has its lease from dnsmasq.
+    // Both kinds are told apart, and the machine has its leases from dnsmasq, one of each family.
     let nodes: serde_json::Value =
         serde_json::from_str(&hoist.ok(&["node", "list", "-o", "json"])).expect("node list prints JSON");
     let kinds: Vec<_> = nodes.as_array().into_iter().flatten().map(|node| &node["kind"]).collect();
     assert_eq!(kinds, ["container", "vm"], "{nodes}");
     assert!(["kvm", "tcg"].contains(&nodes[1]["accelerator"].as_str().unwrap_or_default()), "{nodes}");
-    let leases = exec(&format!("hoist-{}-dnsmasq", hoist.name), &["cat", "/run/dnsmasq.leases"]).stdout;
-    assert!(leases.contains("52:55:00:d1:55:02 192.168.66.102 node02"), "{leases}");
+    let dnsmasq = format!("hoist-{}-dnsmasq", hoist.name);
+    let leases = || exec(&dnsmasq, &["cat", "/run/dnsmasq.leases"]).stdout;
+    for lease in ["52:55:00:d1:55:02 192.168.66.102 node02 ", " fd00::102 node02 "] {
+        assert!(leases().contains(lease), "{}", leases());
+    }
+    let addresses = in_node(&hoist, VM, "ip -o addr show dev eth0 scope global").stdout;
+    for address in ["192.168.66.102/24", "fd00::102/64"] {
+        assert!(addresses.contains(address), "{addresses}");
+    }
+    let flags = in_node(&hoist, VM, "cat /var/lib/kubelet/kubeadm-flags.env").stdout;
+    assert!(flags.contains("--node-ip=192.168.66.102,fd00::102"), "{flags}");
 
-    // Pods of either kind reach the other, by address and through the Service.
+    // Pods of either kind reach the other, by each address and through each of the Service.
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
-        "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80, "targetPort": 8080 }] },
+        "spec": {
+            "ipFamilyPolicy": "RequireDualStack",
+            "selector": { "app": "web" },
+            "ports": [{ "port": 80, "targetPort": 8080 }],
+        },
     });
     let items = [server(CONTAINER), server(VM), service];
     hoist.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string());
     hoist.kubectl(&["wait", "--for=condition=Ready", "pod", "--selector=app=web", "--timeout=300s"]);
     let get = |args: &[&str]| hoist.kubectl(&[&["get"], args].concat());
-    let service = get(&["service", "web", "-o", "jsonpath={.spec.clusterIP}"]);
+    let two = |args: &[&str]| {
+        let text = get(args);
+        let addresses: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(addresses.len(), 2, "{args:?}: {text}");
+        addresses
+    };
+    let services = two(&["service", "web", "-o", "jsonpath={.spec.clusterIPs[*]}"]);
     for (from, to) in [(CONTAINER, VM), (VM, CONTAINER)] {
         let (pod, other) = (format!("web-{from}"), format!("web-{to}"));
-        let address = get(&["pod", &other, "-o", "jsonpath={.status.podIP}"]);
-        let wget =
-            |host: &str| ["exec", &pod, "--", "busybox", "wget", "-qO-", "-T", "20", host].map(str::to_owned);
-        let ask = |host: &str| hoist.kubectl(&wget(host).iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(ask(&format!("http://{address}:8080/")).trim(), to, "{from} to {to}");
-        let answer = ask(&format!("http://{service}/"));
-        assert!([CONTAINER, VM].contains(&answer.trim()), "{from} through the Service: {answer}");
+        let ask = |url: &str| {
+            hoist.kubectl(&["exec", &pod, "--", "busybox", "wget", "-qO-", "-T", "20", url]).trim().to_owned()
+        };
+        for address in two(&["pod", &other, "-o", "jsonpath={.status.podIPs[*].ip}"]) {
+            assert_eq!(ask(&format!("http://{}:8080/", host(&address))), to, "{from} to {to} at {address}");
+            let from_node = in_node(&hoist, from, &fetch(&address, 8080, "/"));
+            assert_eq!(from_node.stdout.trim(), to, "{from}'s own process: {}", from_node.stderr);
+        }
+        for address in &services {
+            let answer = ask(&format!("http://{}/", host(address)));
+            assert!([CONTAINER, VM].contains(&answer.as_str()), "{from} through {address}: {answer}");
+        }
         assert_eq!(hoist.kubectl(&["logs", &pod]).trim(), "serving", "{from}");
-        let from_node = in_node(&hoist, from, &fetch(&address, 8080, "/"));
-        assert_eq!(from_node.stdout.trim(), to, "{from}'s own process: {}", from_node.stderr);
     }
     assert_eq!(in_node(&hoist, VM, "cat >/dev/null; exit 7").code, Some(7), "exit codes pass");
 
@@ -104,17 +132,13 @@ fn a_vm_and_a_container_are_nodes_of_one_cluster() {
     // Neither the machine's process, its disk, its sockets nor its tap outlive the cluster.
     let traces = Traces::of(&hoist.name);
     assert!(traces.left().iter().any(|trace| trace.starts_with("process") && trace.contains("qemu")));
-    let dnsmasq = format!("hoist-{}-dnsmasq", hoist.name);
     assert_eq!(exec(&dnsmasq, &["test", "-e", "/sys/class/net/tap-node02"]).code, 0, "it has a tap");
 
-    // Removed, it is forgotten by everybody: its number is free again, with the lease.
+    // Removed, it is forgotten by everybody: its number is free again, with the leases.
     hoist.ok(&["node", "remove", VM]);
     assert_eq!(get(&["nodes", "-o", "name"]), "node/node01\n");
     assert_eq!(exec(&dnsmasq, &["test", "-e", "/sys/class/net/tap-node02"]).code, 1, "its tap is gone");
-    eventually("dnsmasq has forgotten the lease", || {
-        let leases = exec(&dnsmasq, &["cat", "/run/dnsmasq.leases"]).stdout;
-        if leases.contains("52:55:00:d1:55:02") { Err(leases) } else { Ok(()) }
-    });
+    assert!(!leases().contains("node02"), "{}", leases());
     hoist.ok(&["down"]);
     assert_eq!(traces.left(), Vec::<String>::new(), "left behind");
 }

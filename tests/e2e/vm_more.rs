@@ -30,8 +30,8 @@ fn two_machines_boot_and_join_side_by_side() {
     }
 }
 
-/// A disk that hoist knows nothing of: it boots by firmware, boot loader and initrd, and takes its keys from
-/// cloud-init.
+/// A disk that hoist knows nothing of: it boots by firmware, boot loader and initrd, takes its keys and its clients of
+/// DHCP from cloud-init, and has none of hoist's images.
 #[test]
 fn a_cloud_image_with_kubeadm_boots_and_joins() {
     const DOCKERFILE: &str = include_str!("../fixtures/vm-disk/Dockerfile");
@@ -43,10 +43,13 @@ fn a_cloud_image_with_kubeadm_boots_and_joins() {
     copy_out(&fixture, "/disk.qcow2", &disk);
     remove_image(&fixture);
 
-    let config = hoist.config("nodes:\n- kind: vm\n  image: disk.qcow2\ntimeout: 25m\nwait: nodes\n");
+    let config =
+        hoist.config("networking: {ipFamily: dual}\nnodes:\n- kind: vm\n  image: disk.qcow2\ntimeout: 25m\n");
     let up = hoist.run(&["up", "--config", &config]);
     tell(&format!("a cloud image:\n{}", up.stderr));
     assert_eq!(up.code, Some(0), "{}", up.stderr);
+    let addresses = hoist.ok(&["node", "ssh", "node01", "--", "ip", "-o", "addr", "show", "scope", "global"]);
+    assert!(addresses.contains("192.168.66.101/24") && addresses.contains("fd00::101/"), "{addresses}");
     let command = hoist.ok(&["node", "ssh", "node01", "--", "cat", "/proc/cmdline"]);
     assert!(command.contains("root=/dev/vda2"), "its own boot loader started it: {command}");
     let name = hoist.ok(&["node", "ssh", "node01", "--", "hostname"]);
