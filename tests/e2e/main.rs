@@ -14,6 +14,7 @@ mod bad_input;
 mod choices;
 mod configured;
 mod containment;
+mod dead_nodes;
 mod external;
 mod families;
 mod interrupted;
