@@ -71,15 +71,27 @@ fn first_line(message: &str) -> String {
 /// # Errors
 /// When it can't be read, isn't YAML, or is meant for something else.
 pub fn read(path: &Path) -> Result<Document, FileError> {
-    let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+    let text = text_of(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
     parse(path, &text)
 }
+
+/// What a file holds, or stdin for `-`; a device that never ends is no file.
+pub(super) fn text_of(path: &Path) -> std::io::Result<String> {
+    let file: Box<dyn std::io::Read> = if path == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(path)?)
+    };
+    let mut text = String::new();
+    file.take(LARGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(std::io::Error::other(format!("is larger than {} MiB", LARGEST >> 20)));
+    }
+    Ok(text)
+}
+
+/// Largest configuration in bytes, policies and certificates included.
+const LARGEST: u64 = 8 << 20;
 
 /// As [`read`], from text; the path is for messages.
 ///
@@ -115,6 +127,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Document, FileError> {
         }
     }
     drop_nulls(&mut value);
+    schema::as_text(&mut value);
     // The rest is read for its own mistakes; where it can't be, those of its shape have to do.
     let file = serde_json::from_value(value).unwrap_or_default();
     Ok(Document { file, origins, problems, beside })

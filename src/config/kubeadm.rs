@@ -70,7 +70,7 @@ const REASONS: &[(&str, &str)] = &[
 /// # Errors
 /// When it can't be read, isn't YAML, or is of another version.
 pub(super) fn below(document: &mut Document, path: &Path) -> Result<Vec<String>, KubeadmError> {
-    let text = std::fs::read_to_string(path)
+    let text = super::document::text_of(path)
         .map_err(|source| KubeadmError::Read { path: path.to_owned(), source })?;
     let Carried { fields, unused } = carry(path, &text)?;
     let mut said = serde_json::to_value(&document.file).unwrap_or_default();

@@ -76,6 +76,11 @@ pub(super) fn wanted(
         }
         (None, Some(groups)) => {
             let mut nodes = Vec::new();
+            let asked: u64 = groups.iter().map(|group| u64::from(group.count.unwrap_or(1))).sum();
+            if asked > u64::from(MAX_NODE_NUMBER) {
+                problems.push(too_many(asked));
+                return None;
+            }
             for (index, group) in groups.into_iter().enumerate() {
                 let NodeGroup { kind: text, count, cpus, memory, disk, image, labels, taints } = group;
                 // A flag's size wins over the group's.
@@ -98,9 +103,7 @@ pub(super) fn wanted(
                     taints: taints.unwrap_or_default(),
                 };
                 node_labels::check(&format!("nodes[{index}]"), &template.labels, &template.taints, problems);
-                let number = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
-                // Judged below; the clamp only keeps an absurd number from taking memory.
-                let number = number.min(usize::from(MAX_NODE_NUMBER) + 1);
+                let number = usize::try_from(count.unwrap_or(1)).unwrap_or_default();
                 nodes.extend(std::iter::repeat_n(template, number));
             }
             nodes
@@ -108,15 +111,11 @@ pub(super) fn wanted(
         (None, None) if flag_kind.is_none() && image_flag.is_none() => return None,
         (None, None) => vec![Template::new(flag_kind.unwrap_or(NodeKind::Container), image_flag)],
     };
-    if nodes.len() > usize::from(MAX_NODE_NUMBER) {
-        problems.push(Problem::new(
-            "nodes",
-            nodes.len(),
-            format_args!("at most {MAX_NODE_NUMBER} fit the node network"),
-        ));
-        return None;
-    }
     Some(nodes)
+}
+
+fn too_many(asked: u64) -> Problem {
+    Problem::new("nodes", asked, format_args!("at most {MAX_NODE_NUMBER} fit the node network"))
 }
 
 /// Gives the nodes their numbers. Those that are there already, with gaps where some were

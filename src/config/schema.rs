@@ -68,6 +68,28 @@ pub(super) fn mistakes(file: &Value) -> Vec<Mistake> {
     validator.iter_errors(file).flat_map(|error| of_one(&error, file)).collect()
 }
 
+/// Turns numbers and truth values into text where text is meant: [`super::file`] says by a choice of
+/// types which fields those are.
+pub(super) fn as_text(file: &mut Value) {
+    convert(file, schema());
+}
+
+fn convert(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Number(_) | Value::Bool(_) if schema["anyOf"].is_array() => {
+            *value = Value::String(value.to_string());
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| convert(item, &schema["items"])),
+        Value::Object(members) => {
+            for (name, member) in members {
+                let own = &schema["properties"][name.as_str()];
+                convert(member, if own.is_null() { &schema["additionalProperties"] } else { own });
+            }
+        }
+        _ => {}
+    }
+}
+
 fn of_one(error: &ValidationError<'_>, file: &Value) -> Vec<Mistake> {
     let at = error.instance_path().as_str();
     let field = path(at, file);

@@ -469,6 +469,22 @@ progress: pretty
 }
 
 #[test]
+fn numbers_in_place_of_text_hide_no_other_mistake() {
+    let yaml = "etcd: {quota: 1}\ntimeout: 0\nnope: 1\nnodes: [{count: 254}]\n";
+    let error = resolve(&[], Some(yaml)).unwrap_err();
+    for wanted in ["timeout 0: must be longer", "nope: unknown field", "nodes 254: at most 99"] {
+        assert!(error.contains(wanted), "{wanted} is missing from:\n{error}");
+    }
+}
+
+#[test]
+fn a_device_that_never_ends_is_no_file() {
+    let error = hoist::config::read_file(Path::new("/dev/zero")).unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("is larger than 8 MiB"), "{error}: {cause}");
+}
+
+#[test]
 fn text_is_taken_as_it_is_written() {
     let yaml = "components: {etcd: {extraArgs: {a: 0644, b: 1.10, c: true, d: ~}}}\ntokenTtl: 0\n";
     let spec = resolve(&[], Some(&yaml.replace(", d: ~", ""))).unwrap().spec;
