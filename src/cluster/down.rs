@@ -192,13 +192,20 @@ async fn sweep(runtime: &dyn Runtime, cluster: &str, before: &Snapshot) -> Resul
 
     // Only now: an engine keeps no list of the volumes of a container that is half removed.
     let mut volumes = runtime.volumes(cluster).await?;
-    volumes.retain(|volume| !before.volumes.contains(volume));
+    // A container that was made anew and stays has volumes without a name that weren't there before.
+    let stays = |volume: &str| !before.containers.is_empty() && is_anonymous(volume);
+    volumes.retain(|volume| !before.volumes.contains(volume) && !stays(volume));
     volumes.sort();
     let results = join_all(volumes.iter().map(|volume| runtime.remove_volume(volume))).await;
     for (volume, result) in volumes.iter().zip(results) {
         removal.note(Thing::Volume(volume.clone()), result);
     }
     Ok(removal)
+}
+
+/// Engines call a volume that nobody has named by 32 bytes in hexadecimal; it goes with its container.
+fn is_anonymous(volume: &str) -> bool {
+    volume.len() == 64 && volume.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// A keeper is asked to end first: it takes its rules out of the namespace, which isn't hoist's.

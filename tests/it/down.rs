@@ -103,6 +103,8 @@ async fn a_failed_run_takes_back_only_what_it_made() {
     assert!(!before.is_empty());
 
     engine.run("one", "node", "hoist-one-node02", Network::None).await;
+    // Of a container that the run has made anew and that stays.
+    engine.add_volume("one", &"ab".repeat(32));
     let removed = down_since(&engine, &state, &before, SETTLE).await.unwrap().into_result().unwrap();
     let [container, volume] = ["hoist-one-node02", "hoist-one-node02-data"].map(str::to_owned);
     assert_eq!(removed, [Thing::Container(container), Thing::Volume(volume)]);

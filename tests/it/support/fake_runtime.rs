@@ -65,6 +65,11 @@ impl FakeRuntime {
         self.start(name).await.unwrap();
     }
 
+    /// Adds a volume without a container that knows it.
+    pub(crate) fn add_volume(&self, cluster: &str, name: &str) {
+        self.lock().volumes.insert(name.to_owned(), cluster.to_owned());
+    }
+
     /// Makes each later `operation` on `object` fail.
     pub(crate) fn fail(&self, operation: &'static str, object: &str, why: &str) {
         self.lock().failures.insert((operation, object.to_owned()), why.to_owned());
