@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use hoist_phases::spec::ClusterSpec;
+
 use super::args::{ConfigCommand, Format, Global, OutputArgs, UpArgs};
 use super::session::Session;
 use crate::config::{self, EXAMPLE, Origin, Settings};
@@ -30,7 +32,8 @@ pub(super) async fn run(global: &Global, command: ConfigCommand) -> Result<(), B
             report::tell(format_args!("cluster {}: all settings are right", settings.spec.name));
         }
         ConfigCommand::View { output: OutputArgs { output }, up } => {
-            let (settings, unsaid) = settings(global, *up).await?;
+            let (settings, present) = settings(global, *up).await?;
+            let unsaid = if present.is_some() { Origin::Present } else { Origin::Default };
             match output {
                 Format::Text => report::data(config::view::yaml(&settings, &unsaid))?,
                 Format::Json => {
@@ -52,12 +55,19 @@ fn init(path: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// As `up` would take them, and whose those are that nobody has said.
-async fn settings(global: &Global, args: UpArgs) -> Result<(Settings, Origin), BoxError> {
+/// As `up` would take them, and the specification of the cluster of that name when it is there.
+pub(super) async fn settings(
+    global: &Global,
+    args: UpArgs,
+) -> Result<(Settings, Option<ClusterSpec>), BoxError> {
     let (document, name) = config::begin(global, &args)?;
     let present = Session::named(name.clone())?.spec_if_any()?;
-    let unsaid = if present.is_some() { Origin::Present } else { Origin::Default };
-    let settings = config::finish(args, document, name, present).await?;
+    let settings = config::finish(args, document, name, present.clone()).await?;
+    tell_notes(&settings);
+    Ok((settings, present))
+}
+
+/// What was said and is not used.
+pub(super) fn tell_notes(settings: &Settings) {
     settings.notes.iter().for_each(|note| report::tell(format_args!("note: {note}")));
-    Ok((settings, unsaid))
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use hoist_phases::causes;
 use hoist_phases::phases::containers::node_name;
 use hoist_phases::phases::{PhaseId, machines};
 use hoist_phases::ports::{KubeApi, KubeConnect as _, Store as _};
 use hoist_phases::spec::{ClusterName, MAX_NODE_NUMBER, NodeKind, NodeSpec, TokenTtl};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use sha2::Digest as _;
 use std::sync::Arc;
 
 use super::args::{Format, Global, JoinCommandArgs, NodeAddArgs, NodeCommand, NodeSizeArgs};
@@ -19,7 +19,8 @@ use super::{images, machine, status, up};
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
 use crate::config::{self, Problem, SizeFlags};
-use crate::error::{BoxError, chain};
+use crate::digest;
+use crate::error::BoxError;
 use crate::nodes::drain::{Machine, drain, node_ref};
 use crate::nodes::{join_command, load};
 use crate::report;
@@ -130,8 +131,7 @@ async fn remove(global: &Global, names: &[String]) -> Result<(), BoxError> {
             machines::remove(engine.as_ref(), &spec, &spec.nodes[position]).await?;
             let node = spec.nodes.remove(position);
             if let Err(error) = machines::release(engine.as_ref(), &spec, &node).await {
-                let why: Vec<_> = chain(error.as_ref()).map(ToString::to_string).collect();
-                report::tell(format_args!("warning: {}; this does no harm", why.join(": ")));
+                report::tell(format_args!("warning: {}; this does no harm", causes(error.as_ref())));
             }
             session.state.write_spec(&spec)?;
         }
@@ -174,6 +174,5 @@ pub(super) async fn join(global: &Global, args: &JoinCommandArgs) -> Result<(), 
 fn ca_cert_hash(pem: &[u8]) -> Option<String> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let parsed = rustls::server::ParsedCertificate::try_from(&der).ok()?;
-    let digest = sha2::Sha256::digest(parsed.subject_public_key_info());
-    Some(format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    Some(format!("sha256:{}", digest::of_bytes(&parsed.subject_public_key_info())))
 }

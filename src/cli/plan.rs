@@ -4,7 +4,6 @@ use hoist_phases::phases::preview::{Change, Item, Step, preview};
 use serde::Serialize;
 
 use super::args::{Format, Global, OutputArgs, UpArgs};
-use super::session::Session;
 use crate::config;
 use crate::error::BoxError;
 use crate::report;
@@ -19,10 +18,7 @@ struct Plan<'a> {
 }
 
 pub(super) async fn run(global: &Global, output: OutputArgs, args: UpArgs) -> Result<(), BoxError> {
-    let (document, name) = config::begin(global, &args)?;
-    let present = Session::named(name.clone())?.spec_if_any()?;
-    let settings = config::finish(args, document, name, present.clone()).await?;
-    settings.notes.iter().for_each(|note| report::tell(format_args!("note: {note}")));
+    let (settings, present) = super::config::settings(global, args).await?;
     let spec = &settings.spec;
     if let Some(present) = &present {
         config::check_conflict(present, spec)?;

@@ -58,7 +58,7 @@ pub(super) async fn run(global: &Global, args: UpArgs) -> Result<(), BoxError> {
     let _lock = session.state.lock()?;
     let present = session.spec_if_any()?;
     let settings = config::finish(args, file, name, present.clone()).await?;
-    settings.notes.iter().for_each(|note| report::tell(format_args!("note: {note}")));
+    super::config::tell_notes(&settings);
     if let Some(present) = &present {
         config::check_conflict(present, &settings.spec)?;
     }

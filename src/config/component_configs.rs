@@ -68,11 +68,9 @@ fn judge(
         problems.push(Problem::of(&format!("{field}.{header}"), rule));
     }
     for (path, reason) in reserved {
-        let mut value = path.iter().try_fold(None::<&Value>, |value, name| {
-            let next = value.map_or_else(|| config.get(*name), |value| value.get(*name));
-            next.map(Some)
-        });
-        if value.take().is_some() {
+        let (outer, inner) = (path.first(), path.iter().skip(1));
+        let value = outer.and_then(|name| config.get(*name));
+        if inner.fold(value, |value, name| value?.get(*name)).is_some() {
             problems.push(Problem::of(
                 &format!("{field}.{}", path.join(".")),
                 format_args!("is hoist's own: {reason}"),

@@ -8,6 +8,8 @@ use hoist_phases::spec::{
 };
 use serde_json::{Value, json};
 
+use crate::digest;
+
 /// A setting of the running cluster that `up` was asked to change and can't.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
@@ -146,9 +148,8 @@ fn cni_name(cni: &Cni) -> String {
         Cni::None => "none".to_owned(),
         // The digest tells an edited file from the one before.
         Cni::Manifest { origin, yaml } => {
-            use sha2::Digest as _;
-            let digest: String =
-                sha2::Sha256::digest(yaml).iter().take(6).map(|b| format!("{b:02x}")).collect();
+            let mut digest = digest::of_bytes(yaml.as_bytes());
+            digest.truncate(12);
             format!("{origin} (sha256 {digest}…)")
         }
     }

@@ -200,11 +200,7 @@ impl Reader<'_> {
     }
 
     fn put(&mut self, field: &[&str], value: Value) {
-        let mut place = &mut *self.fields;
-        for name in field {
-            place = &mut place[*name];
-        }
-        *place = value;
+        *place(self.fields, field) = value;
     }
 
     fn take(&mut self, pointer: &str, field: &[&str]) {
@@ -264,30 +260,24 @@ impl Reader<'_> {
 
     /// All that is left becomes the fields of a component's configuration, but for hoist's own.
     fn rest(&mut self, component: &str, own: &[(&[&str], &str)]) {
-        let Some(document) = self.document.as_object_mut() else { return };
-        let mut config = std::mem::take(document);
-        config.retain(|name, _| !["apiVersion", "kind"].contains(&name.as_str()));
         let mut kept = json!({});
         for (path, _) in own {
-            let pointer = format!("/{}", path.join("/"));
-            let mut whole = Value::Object(std::mem::take(&mut config));
-            if let Some(value) = whole.pointer_mut(&pointer).map(Value::take).filter(|value| !value.is_null())
-            {
-                let mut place = &mut kept;
-                for name in *path {
-                    place = &mut place[*name];
-                }
-                *place = value;
+            if let Some(value) = self.pull(&format!("/{}", path.join("/"))) {
+                *place(&mut kept, path) = value;
             }
-            drop_nulls(&mut whole);
-            config = match whole {
-                Value::Object(config) => config,
-                _ => Map::new(),
-            };
         }
-        *self.document = kept;
-        self.put(&[component, "config"], Value::Object(config));
+        let mut config = std::mem::replace(self.document, kept);
+        drop_nulls(&mut config);
+        if let Some(fields) = config.as_object_mut() {
+            fields.retain(|name, _| !["apiVersion", "kind"].contains(&name.as_str()));
+        }
+        self.put(&[component, "config"], config);
     }
+}
+
+/// Where a field is, with what it is part of made on the way.
+fn place<'a>(within: &'a mut Value, field: &[&str]) -> &'a mut Value {
+    field.iter().fold(within, |place, name| &mut place[*name])
 }
 
 fn scalar(value: &Value) -> String {

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use hoist_phases::spec::Cni;
-use sha2::{Digest as _, Sha256};
 
+use crate::digest;
 use crate::fetch::{self, FetchError};
 
 /// A manifest that a user named, not read yet.
@@ -144,7 +144,7 @@ impl CniSource {
 }
 
 fn verify(field: &str, url: &str, bytes: &[u8], wanted: String) -> Result<(), SourceError> {
-    let found: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = digest::of_bytes(bytes);
     if found == wanted {
         return Ok(());
     }

@@ -19,6 +19,7 @@ use super::file::{
 };
 use super::origin::{Origin, Origins};
 use super::{Settings, networking, schema};
+use crate::digest;
 
 /// One value of the settings.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -250,12 +251,10 @@ fn addon(Addon { origin, yaml, wait }: &Addon) -> AddonFile {
 
 /// A manifest by what it was read from.
 fn manifest(origin: &str, yaml: &str) -> String {
-    use sha2::Digest as _;
     if !origin.contains("://") {
         return origin.to_owned();
     }
-    let digest: String = sha2::Sha256::digest(yaml).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{origin}#sha256={digest}")
+    format!("{origin}#sha256={}", digest::of_bytes(yaml.as_bytes()))
 }
 
 fn component(spec: &ComponentSpec) -> (String, ComponentFile) {

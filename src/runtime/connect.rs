@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::Engine;
 use super::trouble::{innermost, io_kind};
+use crate::digest;
 
 /// Endpoint of the engine: `unix://`, `tcp://` or `http://`; wins over everything else.
 pub const DOCKER_HOST: &str = "DOCKER_HOST";
@@ -230,7 +230,7 @@ fn current_context(directory: &Path) -> Option<String> {
 
 /// Contexts are kept in a directory named after the SHA-256 of the context's name.
 fn context(directory: &Path, name: &str) -> Result<Endpoint, ConnectError> {
-    let id: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = digest::of_bytes(name.as_bytes());
     let path = directory.join("contexts/meta").join(&id).join("meta.json");
     let text = match std::fs::read(&path) {
         Ok(text) => text,

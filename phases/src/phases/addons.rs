@@ -123,17 +123,17 @@ fn gets_ready(spec: &ClusterSpec, kind: &str) -> bool {
 }
 
 fn has_failed(live: &Value) -> bool {
+    live["kind"] == "Job" && is_true(live, "Failed")
+}
+
+fn is_true(live: &Value, condition: &str) -> bool {
     let mut conditions = live["status"]["conditions"].as_array().into_iter().flatten();
-    live["kind"] == "Job" && conditions.any(|one| one["type"] == "Failed" && one["status"] == "True")
+    conditions.any(|one| one["type"] == condition && one["status"] == "True")
 }
 
 /// What an object lacks of being ready; `None` when it is.
 fn missing(live: &Value) -> Option<String> {
-    let condition = |name: &str| {
-        let conditions = live["status"]["conditions"].as_array().into_iter().flatten();
-        let met = conditions.clone().any(|one| one["type"] == name && one["status"] == "True");
-        (!met).then(|| format!("is not {name}"))
-    };
+    let condition = |name: &str| (!is_true(live, name)).then(|| format!("is not {name}"));
     let number = |pointer: &str| live.pointer(pointer).and_then(Value::as_u64);
     let status = |field: &str| number(&format!("/status/{field}")).unwrap_or_default();
     let of = |ready: u64, wanted: u64| (ready < wanted).then(|| format!("{ready} of {wanted} are ready"));
