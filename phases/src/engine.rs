@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::events::{Event, Outcome, millis};
+use crate::events::{Event, Outcome, micros, millis};
 use crate::phases::{Context, Phase, PhaseId};
 
 /// Any error of a phase; each phase module has its own enum.
@@ -62,6 +62,11 @@ impl Events {
     /// Milliseconds since the run began.
     pub fn now_ms(&self) -> u64 {
         millis(self.begin.elapsed())
+    }
+
+    /// Microseconds since the run began.
+    pub fn now_us(&self) -> u64 {
+        micros(self.begin.elapsed())
     }
 
     /// A consumer that has gone away is no reason to stop a run.
@@ -117,6 +122,15 @@ impl Plan {
     }
 }
 
+tokio::task_local! {
+    static PHASE: PhaseId;
+}
+
+/// The phase that the caller is part of, if it is part of one.
+pub fn current_phase() -> Option<PhaseId> {
+    PHASE.try_with(|phase| *phase).ok()
+}
+
 /// Runs the plan; on the first failure the phases still under way are dropped.
 ///
 /// # Errors
@@ -166,7 +180,7 @@ async fn run_one(phase: &'static Phase, skip: Option<&str>, context: &Context) -
     events.send(Event::Started { phase: id, at_ms: events.now_ms() });
     let result = match skip {
         Some(reason) => Ok(Outcome::Skipped(reason.to_owned())),
-        None => (phase.run)(context).await,
+        None => PHASE.scope(id, (phase.run)(context)).await,
     };
     let (at_ms, elapsed_ms) = (events.now_ms(), millis(begin.elapsed()));
     match result {

@@ -52,9 +52,36 @@ pub enum Event {
     /// A readiness level was reached.
     #[serde(rename_all = "camelCase")]
     Ready { level: String, at_ms: u64 },
+    /// A call to the world outside has ended; its times are microseconds, many take less than one
+    /// millisecond.
+    #[serde(rename_all = "camelCase")]
+    Call {
+        /// The phase that made it, if one did.
+        phase: Option<PhaseId>,
+        peer: Peer,
+        what: String,
+        began_us: u64,
+        elapsed_us: u64,
+        failed: bool,
+    },
+}
+
+/// Who was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Peer {
+    /// The container engine.
+    Engine,
+    /// The API server.
+    Api,
 }
 
 /// Milliseconds of a duration, saturating.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Microseconds of a duration, saturating.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -250,6 +250,9 @@ pub struct UpArgs {
     /// How progress is shown on stderr
     #[arg(long, value_name = "HOW")]
     pub progress: Option<Progress>,
+    /// Write where the time went, in Chrome's trace format, and a page of the timeline beside it (.html)
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
 }
 
 /// The size of nodes that are virtual machines.

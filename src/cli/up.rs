@@ -1,9 +1,11 @@
 //! `hoist up`: puts settings, lock, engine, phases and readiness together, and takes back what a
 //! failed run has made.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hoist_phases::causes;
 use hoist_phases::engine::{Events, PhaseFailure, Plan, run as run_plan};
 use hoist_phases::events::Event;
 use hoist_phases::phases::{Context, Outputs, PHASES, PhaseId};
@@ -22,7 +24,7 @@ use crate::cluster::kube::Connector;
 use crate::cluster::ready::{self, ReadyError, Target};
 use crate::config::{self, Settings, UsersCa};
 use crate::error::BoxError;
-use crate::report::{self, Style, Times};
+use crate::report::{self, Profile, Record, Style, Times};
 use crate::runtime::Engine;
 
 /// How often it is looked whether the API can be asked for readiness.
@@ -30,6 +32,9 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Least time the readiness levels get, however late the phases were.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
+
+/// In the state directory.
+const LAST_PROFILE: &str = "last-up.json";
 
 /// Time for the display to show the last events.
 const DISPLAY_END: Duration = Duration::from_secs(2);
@@ -144,15 +149,17 @@ pub(super) async fn bring_up(
 ) -> Result<Times, BoxError> {
     let (sender, receiver) = unbounded_channel();
     let display = report::follow(style, receiver);
+    let events = Events::new(sender);
+    let ports = Ports {
+        runtime: Arc::clone(engine) as _,
+        store: Arc::new(session.state.clone()),
+        connect: Arc::new(Connector),
+    };
     let context = Context {
         spec: Arc::new(settings.spec.clone()),
-        ports: Ports {
-            runtime: Arc::clone(engine) as _,
-            store: Arc::new(session.state.clone()),
-            connect: Arc::new(Connector),
-        },
+        ports: ports.timed(&events),
         outputs: Arc::new(Outputs::default()),
-        events: Events::new(sender),
+        events,
         timeout: settings.timeout,
     };
     let skip = [settings.spec.skip_phases.as_slice(), &settings.skip].concat();
@@ -162,11 +169,26 @@ pub(super) async fn bring_up(
         signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal| UpError::Interrupted(signal).into())),
     };
     drop(context);
-    let times = tokio::time::timeout(DISPLAY_END, display).await;
-    let times = times.ok().and_then(Result::ok).unwrap_or_default();
+    let record = tokio::time::timeout(DISPLAY_END, display).await;
+    let Record { times, profile } = record.ok().and_then(Result::ok).unwrap_or_default();
+    write_profile(&profile, settings.profile.as_deref(), session);
     match result {
         Ok(()) => Ok(times),
         Err(error) => Err(with_running(error, times.running)),
+    }
+}
+
+/// One is kept of the last run in any case, for whoever asks afterwards. What became of the run
+/// matters more than whether its profile could be written.
+fn write_profile(profile: &Profile, path: Option<&Path>, session: &Session) {
+    let title = format!("hoist up: {}", session.name);
+    let kept = session.state.path().join(LAST_PROFILE);
+    for path in [Some(kept.as_path()), path].into_iter().flatten() {
+        match profile.write(path, &title) {
+            Ok(page) if path != kept => report::tell(format_args!("where the time went: {}", page.display())),
+            Ok(_) => {}
+            Err(error) => report::tell(format_args!("warning: no profile: {}", causes(&error))),
+        }
     }
 }
 

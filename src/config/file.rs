@@ -83,6 +83,9 @@ pub struct ClusterFile {
     pub timeout: Option<String>,
     pub retain: Option<bool>,
     pub progress: Option<Progress>,
+    /// Where to write how the time went, in Chrome's trace format, with a page of the timeline beside
+    /// it; relative to the working directory.
+    pub profile: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

@@ -42,6 +42,7 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
         timeout,
         retain,
         progress,
+        profile,
     } = args;
     let Document { file, origins, .. } = document;
     let listed = |list: Vec<String>| (!list.is_empty()).then_some(list);
@@ -92,6 +93,7 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     layer.put(&mut file.timeout, timeout, "timeout", "--timeout");
     layer.put(&mut file.retain, retain.then_some(true), "retain", "--retain");
     layer.put(&mut file.progress, progress, "progress", "--progress");
+    layer.put(&mut file.profile, profile, "profile", "--profile");
     if count.is_some() {
         origins.set("nodes", Origin::Flag("--nodes"));
     }

@@ -26,6 +26,7 @@ pub mod units;
 pub mod view;
 mod wait;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use file::AddonFile;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub timeout: Duration,
     pub retain: bool,
     pub progress: Progress,
+    /// Where to write how the time went.
+    pub profile: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]

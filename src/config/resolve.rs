@@ -1,6 +1,7 @@
 //! From a file, with the flags put over it, to settings: the one place where defaults are decided.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use hoist_phases::phases::PhaseId;
@@ -90,6 +91,7 @@ pub(super) fn resolve(
         timeout,
         retain,
         progress,
+        profile,
     } = file;
     let mut spec = base;
 
@@ -137,6 +139,7 @@ pub(super) fn resolve(
     }
     let wait = wait::level(wait, &spec, &mut problems);
     let timeout = timeout.and_then(|text| problems.keep(time_limit("timeout", &text)));
+    let profile = profile.filter(|path| problems.keep(trace_file(path)).is_some());
 
     check::spec(&spec, &mut problems);
     problems.into_result(&origins)?;
@@ -151,6 +154,7 @@ pub(super) fn resolve(
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         retain: retain.unwrap_or(false),
         progress: progress.unwrap_or_default(),
+        profile,
     })
 }
 
@@ -203,6 +207,23 @@ pub(super) fn time_limit(field: &str, text: &str) -> Result<Duration, Problem> {
     match limit.is_zero() {
         true => Err(Problem::new(field, text, "must be longer than nothing")),
         false => Ok(limit),
+    }
+}
+
+/// Whether a profile can be written there once the run is over; then it is too late to ask.
+fn trace_file(path: &Path) -> Result<(), Problem> {
+    let wrong = |rule| Err(Problem::new("profile", path.display(), rule));
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match path.extension() {
+        _ if path.is_dir() => wrong("is a directory; name a file in it, such as up.json"),
+        _ if !directory.is_dir() => wrong("its directory is not there; make it first"),
+        Some(extension) if extension == "html" => {
+            wrong("the page gets this name; call the trace itself by another, such as up.json")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -129,8 +129,19 @@ fn record((name, addresses): (&String, &Vec<IpAddr>)) -> (String, Vec<String>) {
 /// The file that says all of this, but for what is secret: the token, which `hoist join-command` has,
 /// and what encrypts etcd's data.
 pub fn file(settings: &Settings) -> ClusterFile {
-    let Settings { spec, origins: _, notes: _, ca: _, disks: _, skip: _, wait, timeout, retain, progress } =
-        settings;
+    let Settings {
+        spec,
+        origins: _,
+        notes: _,
+        ca: _,
+        disks: _,
+        skip: _,
+        wait,
+        timeout,
+        retain,
+        progress,
+        profile,
+    } = settings;
     let ClusterSpec {
         name,
         owner,
@@ -199,6 +210,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         timeout: Some(duration(*timeout)),
         retain: Some(*retain),
         progress: Some(*progress),
+        profile: profile.clone(),
     }
 }
 

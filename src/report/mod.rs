@@ -1,14 +1,17 @@
 //! What a person or a script gets to see: progress, tables, JSON. Data goes to stdout,
 //! everything else to stderr.
 
+pub mod html;
 pub mod output;
 mod plain;
+pub mod profile;
 mod progress;
 mod terminal;
 mod times;
 
 pub use output::{OutputError, data, table, tell};
-pub use progress::{Style, follow};
+pub use profile::Profile;
+pub use progress::{Record, Style, follow};
 pub use times::{PhaseTime, Times};
 
 /// Whether stderr gets colours.

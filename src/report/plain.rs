@@ -18,7 +18,7 @@ pub(super) fn line(event: &Event) -> Option<String> {
         Event::Ready { level, at_ms } => {
             Some(format!("{:<16}  {:<9}  {:>7}", level_name(level), "reached", seconds(*at_ms)))
         }
-        Event::Plan { .. } | Event::Started { .. } | Event::Step { .. } => None,
+        Event::Plan { .. } | Event::Started { .. } | Event::Step { .. } | Event::Call { .. } => None,
     }
 }
 

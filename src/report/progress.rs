@@ -6,6 +6,7 @@ use hoist_phases::events::Event;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
+use super::profile::Profile;
 use super::terminal::Terminal;
 use super::{Times, output, plain};
 use crate::cli::args::Progress;
@@ -34,16 +35,28 @@ impl Style {
     }
 }
 
+/// What a run has told of itself.
+#[derive(Debug, Default)]
+pub struct Record {
+    pub times: Times,
+    pub profile: Profile,
+}
+
 /// Shows events as they come; ends, with what everything took, when the last sender is gone.
-pub fn follow(style: Style, mut events: UnboundedReceiver<Event>) -> JoinHandle<Times> {
+pub fn follow(style: Style, mut events: UnboundedReceiver<Event>) -> JoinHandle<Record> {
     tokio::spawn(async move {
-        let mut times = Times::default();
+        let mut record = Record::default();
         let mut terminal = match style {
             Style::Live { colour } => Some(Terminal::new(colour)),
             Style::Plain | Style::Json => None,
         };
         while let Some(event) = events.recv().await {
-            times.note(&event);
+            record.times.note(&event);
+            record.profile.note(&event);
+            // Hundreds of them, for the profile alone.
+            if matches!(event, Event::Call { .. }) {
+                continue;
+            }
             match (&mut terminal, style) {
                 (Some(terminal), _) => terminal.show(&event),
                 (None, Style::Json) => {
@@ -57,6 +70,6 @@ pub fn follow(style: Style, mut events: UnboundedReceiver<Event>) -> JoinHandle<
         if let Some(mut terminal) = terminal {
             terminal.close();
         }
-        times
+        record
     })
 }

@@ -25,7 +25,7 @@ impl Terminal {
 
     pub(super) fn show(&mut self, event: &Event) {
         match event {
-            Event::Plan { .. } => {}
+            Event::Plan { .. } | Event::Call { .. } => {}
             Event::Started { phase, .. } => {
                 let bar = self.lines.add(ProgressBar::new_spinner());
                 if let Ok(style) =

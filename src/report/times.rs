@@ -34,7 +34,7 @@ impl Times {
             Event::Finished { phase, .. } | Event::Failed { phase, .. } => {
                 self.running.retain(|id| id != phase)
             }
-            Event::Plan { .. } | Event::Step { .. } | Event::Ready { .. } => {}
+            Event::Plan { .. } | Event::Step { .. } | Event::Ready { .. } | Event::Call { .. } => {}
         }
         match event {
             Event::Finished { phase, outcome, at_ms, elapsed_ms } => self.phases.push(PhaseTime {
@@ -44,7 +44,11 @@ impl Times {
                 at_ms: *at_ms,
             }),
             Event::Ready { level, at_ms } => self.levels.push((level.clone(), *at_ms)),
-            Event::Plan { .. } | Event::Started { .. } | Event::Step { .. } | Event::Failed { .. } => {}
+            Event::Plan { .. }
+            | Event::Started { .. }
+            | Event::Step { .. }
+            | Event::Failed { .. }
+            | Event::Call { .. } => {}
         }
     }
 

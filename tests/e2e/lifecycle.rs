@@ -1,9 +1,11 @@
 //! `up` again, `down` twice, and what a component's crash does.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hoist_phases::ports::Status;
+use serde_json::Value;
 
 use crate::support::{CLIENT, Shared, alone, containers, events, in_pod, pid, state, tell, until, workload};
 
@@ -45,7 +47,9 @@ fn an_added_name_restarts_the_api_server_alone() {
     let leaf =
         |name: &str| std::fs::read(shared.hoist.state().join("pki").join(name)).expect("a certificate");
     let (old, client) = (leaf("apiserver.crt"), leaf("apiserver-kubelet-client.crt"));
-    shared.hoist.ok(&["up", "--extra-san", "added.example.org"]);
+    let profile = shared.hoist.home().join("up.json");
+    shared.hoist.ok(&["up", "--extra-san", "added.example.org", "--profile", &profile.display().to_string()]);
+    tells_where_the_time_went(&profile, &api_server);
     assert!(leaf("apiserver.crt") != old && leaf("apiserver-kubelet-client.crt") == client);
     let after = moments(&shared.hoist.name);
     let changed: Vec<_> = before.iter().filter(|(name, moment)| after.get(*name) != Some(moment)).collect();
@@ -60,6 +64,24 @@ fn an_added_name_restarts_the_api_server_alone() {
 
 /// Kills the first process of a container, as the kernel or a crash would, not as the engine does,
 /// which would keep it from being started again.
+/// The API server's start is a call of its phase, in the trace and on the page's critical path.
+fn tells_where_the_time_went(profile: &Path, api_server: &str) {
+    let trace: Value = serde_json::from_slice(&std::fs::read(profile).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let find = |category: &str, name: &str| {
+        let found = events.iter().find(|event| event["cat"] == category && event["name"] == name);
+        let found = found.unwrap_or_else(|| panic!("no {category} {name} in {trace}"));
+        (found["ts"].as_u64().unwrap(), found["dur"].as_u64().unwrap(), found["tid"].clone())
+    };
+    let phase = find("phase", "control-plane");
+    let start = find("engine", &format!("start {api_server}"));
+    assert_eq!(start.2, phase.2);
+    // Phases are told in milliseconds.
+    assert!(phase.0 <= start.0 && start.0 + start.1 <= phase.0 + phase.1 + 1000, "{phase:?} {start:?}");
+    let page = std::fs::read_to_string(profile.with_extension("html")).unwrap();
+    assert!(page.contains(&format!("<td>control-plane: start {api_server}</td>")), "{page}");
+}
+
 fn crash(shared: &Shared, component: &str) {
     let name = format!("hoist-{}-{component}", shared.hoist.name);
     let before = state(&name).expect("it runs");

@@ -33,9 +33,9 @@ fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
 
 fn shown(settings: &Settings) -> String {
     let spec = serde_json::to_string(&settings.spec).unwrap();
-    let Settings { spec: _, origins: _, notes: _, ca, disks, skip, wait, timeout, retain, progress } =
+    let Settings { spec: _, origins: _, notes: _, ca, disks, skip, wait, timeout, retain, progress, profile } =
         settings;
-    format!("{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?}")
+    format!("{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?} {profile:?}")
 }
 
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
@@ -74,6 +74,7 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
     ("timeout", &["--timeout=30s"], "timeout: 30s"),
     ("retain", &["--retain"], "retain: true"),
     ("progress", &["--progress=json"], "progress: json"),
+    ("profile", &["--profile=up.json"], "profile: up.json"),
 ];
 
 #[test]

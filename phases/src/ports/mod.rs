@@ -4,6 +4,7 @@
 mod kube;
 mod runtime;
 mod store;
+mod timed;
 
 use std::sync::Arc;
 
@@ -14,12 +15,27 @@ pub use runtime::{
 };
 pub use store::{Files, Store, StoreError};
 
+use crate::engine::Events;
+use timed::Timed;
+
 /// Everything a phase may touch.
 #[derive(Clone)]
 pub struct Ports {
     pub runtime: Arc<dyn Runtime>,
     pub store: Arc<dyn Store>,
     pub connect: Arc<dyn KubeConnect>,
+}
+
+impl Ports {
+    /// The same, each call to engine and API told as an [`Event::Call`](crate::events::Event::Call).
+    #[must_use]
+    pub fn timed(self, events: &Events) -> Self {
+        Self {
+            runtime: Arc::new(Timed::new(self.runtime, events)),
+            store: self.store,
+            connect: Arc::new(Timed::new(self.connect, events)),
+        }
+    }
 }
 
 impl std::fmt::Debug for Ports {
