@@ -16,6 +16,8 @@ pub(super) fn apply(spec: &mut ApiServerSpec, file: ApiServerFile, problems: &mu
         pod_security,
         audit,
         authentication_config,
+        // It may name a file: what it means is in authenticationConfig by now.
+        oidc: _,
         encryption_config,
         runtime_config,
     } = file;

@@ -32,6 +32,19 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
         owner(spec, &attach.container, problems);
     }
     etcd(spec, problems);
+    authentication(spec, problems);
+}
+
+/// kube-apiserver refuses its older flags beside a file.
+fn authentication(spec: &ClusterSpec, problems: &mut Problems) {
+    if spec.api_server.authentication_config.is_none() {
+        return;
+    }
+    let args = spec.component(Component::ApiServer).extra_args;
+    for flag in args.keys().filter(|flag| flag.starts_with("oidc-")) {
+        let rule = "the API server takes no such flag beside apiServer.authenticationConfig or apiServer.oidc, where it belongs then";
+        problems.push(Problem::of(&format!("components.kube-apiserver.extraArgs.{flag}"), rule));
+    }
 }
 
 /// What belongs to whoever made the container can't be asked of hoist.

@@ -8,6 +8,7 @@ use hoist_phases::spec::{
 };
 use serde_json::{Value, json};
 
+use super::encryption;
 use crate::digest;
 
 /// A setting of the running cluster that `up` was asked to change and can't.
@@ -24,6 +25,8 @@ pub struct Conflict {
     pub name: ClusterName,
     pub differences: Vec<Difference>,
 }
+
+const ENCRYPTION: &str = "apiServer.encryptionConfig";
 
 impl std::error::Error for Conflict {}
 
@@ -42,12 +45,19 @@ impl Conflict {
         let name = &self.name;
         let mut hints = Vec::new();
         let nodes = |difference: &Difference| difference.field == "nodes";
+        let encrypts = |difference: &Difference| difference.field == ENCRYPTION;
         if self.differences.iter().any(nodes) {
             hints.push(format!(
                 "`hoist node add --name {name}` and `hoist node remove --name {name}` change the nodes"
             ));
         }
-        if !self.differences.iter().all(nodes) {
+        if self.differences.iter().any(encrypts) {
+            hints.push(
+                "keep what has written so far among the providers, behind the one that is to write (`- identity: {}` for what is in the clear); once `kubectl get RESOURCE -A -o json | kubectl replace -f -` has written it again, it can go"
+                    .to_owned(),
+            );
+        }
+        if !self.differences.iter().all(|one| nodes(one) || encrypts(one)) {
             hints.push(format!(
                 "`hoist down --name {name}` first, or start another cluster with `--name`; without flags `up` takes the settings it was made with"
             ));
@@ -74,7 +84,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         token: _,
         token_ttl: _,
         etcd,
-        api_server: _,
+        api_server,
         scheduler_config: _,
         feature_gates,
         kubelet_config,
@@ -134,6 +144,13 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     let mtu =
         |networking: &Networking| networking.mtu.map_or("the engine's".to_owned(), |mtu| mtu.to_string());
     compare("networking.mtu", mtu(&present.networking), mtu(networking));
+    // What it says may change, as long as it reads what etcd holds.
+    let (before, after) = (&present.api_server.encryption_config, &api_server.encryption_config);
+    let lost = encryption::unreadable(before.as_ref(), after.as_ref());
+    let lost: Vec<_> = lost.iter().map(ToString::to_string).collect();
+    if !lost.is_empty() {
+        compare(ENCRYPTION, lost.join(", "), "providers that can't read that".to_owned());
+    }
     compare("nodes", node_names(&present.nodes), node_names(nodes));
     if differences.is_empty() { Ok(()) } else { Err(Conflict { name: name.clone(), differences }) }
 }

@@ -106,10 +106,32 @@ pub struct ApiServerFile {
     pub audit: Option<AuditFile>,
     /// An AuthenticationConfiguration, such as of OIDC: YAML, as text.
     pub authentication_config: Option<String>,
+    pub oidc: Option<OidcFile>,
     /// An EncryptionConfiguration: YAML, as text.
     pub encryption_config: Option<String>,
     /// API groups, versions and resources turned on or off, such as `api/beta`.
     pub runtime_config: Option<BTreeMap<String, bool>>,
+}
+
+/// Users of an OpenID Connect provider, in short. Instead of an `authenticationConfig`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OidcFile {
+    /// `https://` URL, as the tokens' claim `iss` has it.
+    pub issuer_url: String,
+    /// What the tokens' claim `aud` names.
+    pub client_id: String,
+    /// Claim that is the user's name, `sub` when absent.
+    pub username_claim: Option<String>,
+    /// `oidc:` when absent.
+    pub username_prefix: Option<String>,
+    /// Claim that lists the user's groups; without it there are none.
+    pub groups_claim: Option<String>,
+    /// `oidc:` when absent.
+    pub groups_prefix: Option<String>,
+    /// Certificate of the authority that the issuer's is signed by, PEM, a path beside this file: the
+    /// API server's image trusts none by itself.
+    pub ca: PathBuf,
 }
 
 /// What namespaces without labels of their own are held to (Pod Security Standards): `privileged`,

@@ -8,6 +8,7 @@ mod component_configs;
 mod components;
 mod conflict;
 mod document;
+mod encryption;
 mod endpoint;
 mod file;
 mod kubeadm;
@@ -16,6 +17,7 @@ mod networking;
 mod node_image;
 mod node_labels;
 mod nodes;
+mod oidc;
 mod origin;
 mod placement;
 mod problem;
@@ -131,6 +133,7 @@ pub async fn finish(
     let cni = cni_of(&document);
     let cni = document.problems.keep(cni).flatten();
     let addons = addons_of(&mut document);
+    oidc::resolve(&mut document);
     let ca = ca::read(&document);
     let ca = document.problems.keep(ca).flatten();
     // Everything else is judged before anything is fetched.

@@ -244,6 +244,7 @@ fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
         pod_security: None,
         audit,
         authentication_config: authentication_config.clone(),
+        oidc: None,
         encryption_config: None,
         runtime_config: Some(runtime_config.clone()),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Hoist, block, containers, engine, exec, until};
+use crate::support::{Done, Hoist, Issuer, Token, block, containers, engine, exec, until};
 
 const FILE: &str = "\
 networking:
@@ -24,6 +24,9 @@ apiServer:
       conditions:
       - path: /livez
       - path: /api/v1/namespaces/kube-public/configmaps/cluster-info
+    jwt:
+    - issuer: {url: ISSUER, audiences: [hoist], certificateAuthority: AUTHORITY}
+      claimMappings: {username: {claim: sub, prefix: 'long:'}}
   encryptionConfig: |
     apiVersion: apiserver.config.k8s.io/v1
     kind: EncryptionConfiguration
@@ -101,7 +104,11 @@ metadata: {name: work}
 #[test]
 fn a_cluster_is_what_its_file_says() {
     let hoist = Hoist::new("configured");
-    let file = hoist.config(FILE);
+    let issuer = Issuer::start(&hoist);
+    let authority = std::fs::read_to_string(&issuer.ca).expect("the issuer has told it");
+    let fields =
+        FILE.replace("ISSUER", &issuer.url).replace("AUTHORITY", &Value::from(authority).to_string());
+    let file = hoist.config(&fields);
     for (name, text) in [("kinds.yaml", KINDS), ("work.yaml", WORK)] {
         std::fs::write(hoist.home().join(name), text).expect("the temporary directory is writable");
     }
@@ -120,6 +127,67 @@ fn a_cluster_is_what_its_file_says() {
     hoist.ok(&["up", "--config", &file]);
     let after = containers(&hoist.name).into_iter().map(|container| container.id).collect::<Vec<_>>();
     assert_eq!(before, after, "nothing has changed");
+
+    tokens_name_users(&hoist, &issuer, "long:alice", &[]);
+    let file = hoist.config(&in_short(&fields, &issuer));
+    hoist.ok(&["up", "--config", &file]);
+    tokens_name_users(&hoist, &issuer, "oidc:alice", &["oidc:testers", "oidc:system:masters"]);
+}
+
+/// The same issuer, by the field that is short.
+fn in_short(fields: &str, issuer: &Issuer) -> String {
+    let (before, rest) = fields.split_once("  authenticationConfig: |").expect("the long form");
+    let (_, after) = rest.split_once("  encryptionConfig: |").expect("what follows");
+    let Issuer { url, ca, .. } = issuer;
+    let oidc = format!("  oidc: {{issuerUrl: '{url}', clientId: hoist, groupsClaim: groups, ca: {ca}}}\n");
+    format!("{before}{oidc}  encryptionConfig: |{after}")
+}
+
+/// The API server knows whom a token is of, by any of the issuer's keys, and nobody else's.
+fn tokens_name_users(hoist: &Hoist, issuer: &Issuer, user: &str, groups: &[&str]) {
+    let good = Token { algorithm: "RS256", lives: "1h", stranger: false };
+    // It fetches the keys by itself when it has started.
+    until("the API server has the issuer's keys", Duration::from_secs(60), || {
+        let done = whoami(hoist, &issuer.token(good));
+        if done.code == Some(0) { Ok(()) } else { Err(done.stderr) }
+    });
+    for algorithm in ["RS256", "ES256"] {
+        let done = whoami(hoist, &issuer.token(Token { algorithm, ..good }));
+        let review: Value = serde_json::from_str(&done.stdout).expect("kubectl prints JSON");
+        let info = &review["status"]["userInfo"];
+        let found = info["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let wanted = groups.iter().copied().chain(["system:authenticated"]);
+        assert_eq!(info["username"], user, "{algorithm}: {review}");
+        assert_eq!(found.collect::<BTreeSet<_>>(), wanted.collect(), "{algorithm}: {review}");
+    }
+    for bad in [
+        Token { lives: "-1h", ..good },
+        Token { stranger: true, ..good },
+        Token { algorithm: "ES256", stranger: true, ..good },
+    ] {
+        let done = whoami(hoist, &issuer.token(bad));
+        assert!(done.code == Some(1) && done.stderr.contains("Unauthorized"), "{done:?}");
+    }
+}
+
+/// Who the bearer of a token is. The kubeconfig's certificate would say who the cluster's own
+/// administrator is, so none is given.
+fn whoami(hoist: &Hoist, token: &str) -> Done {
+    let (server, ca) = (server(hoist), hoist.state().join("pki/ca.crt"));
+    let words = [
+        "auth".to_owned(),
+        "whoami".to_owned(),
+        "--output=json".to_owned(),
+        "--kubeconfig=/dev/null".to_owned(),
+        format!("--server={server}"),
+        format!("--certificate-authority={}", ca.display()),
+        format!("--token={token}"),
+    ];
+    hoist.try_kubectl(&words.each_ref().map(String::as_str))
+}
+
+fn server(hoist: &Hoist) -> String {
+    hoist.kubectl(&["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"])
 }
 
 fn the_node_is_as_asked_for(hoist: &Hoist) {
@@ -158,8 +226,7 @@ fn names_and_packets_are_as_asked_for(hoist: &Hoist) {
 }
 
 fn anonymous_users_see_what_is_named(hoist: &Hoist) {
-    let server =
-        hoist.kubectl(&["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+    let server = server(hoist);
     let ca = hoist.state().join("pki/ca.crt").display().to_string();
     let code = |path: &str| {
         let url = format!("{server}{path}");

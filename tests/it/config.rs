@@ -11,6 +11,8 @@ use hoist_phases::spec::{
     BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode, RoleNodes, RoleRule,
 };
 
+mod policies;
+
 const HEADER: &str = "apiVersion: hoist.dev/v1alpha1\nkind: Cluster\n";
 
 fn base() -> ClusterSpec {

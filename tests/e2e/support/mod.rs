@@ -3,7 +3,9 @@
 
 mod engine;
 mod hoist;
+mod issuer;
 mod kubevirtci;
+mod program;
 mod shared;
 mod terminal;
 mod wait;
@@ -15,6 +17,7 @@ pub(crate) use engine::{
     processes_in, remove_image, state, things,
 };
 pub(crate) use hoist::{Done, Hoist, events, wait};
+pub(crate) use issuer::{Issuer, Token};
 pub(crate) use kubevirtci::{Kubevirtci, PODS, has_role};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
 pub(crate) use terminal::Terminal;

@@ -1,19 +1,15 @@
 //! An admission webhook and an aggregated API served by a pod: tests/fixtures/webhook.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bollard::query_parameters::{CreateImageOptionsBuilder, RemoveImageOptionsBuilder};
-use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 
 use super::hoist::{Done, Hoist, wait};
-use super::{block, engine, until};
-
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/webhook");
+use super::program::Program;
+use super::until;
 
 /// Of the webhook in its registration.
 const NAME: &str = "webhook.hoist.test";
@@ -21,23 +17,16 @@ const NAME: &str = "webhook.hoist.test";
 /// What the API server gives it to answer; a create that it judges fails after that.
 pub(crate) const WITHIN: Duration = Duration::from_secs(5);
 
-/// The image is removed from the engine in the end.
 pub(crate) struct Webhook {
-    image: String,
+    program: Program,
 }
 
 impl Webhook {
     /// Builds it, runs it on a node and registers it. Nothing here needs the API server to reach
     /// pods.
     pub(crate) fn start(hoist: &Hoist, node: &str) -> Self {
-        let webhook = Self { image: format!("localhost/hoist-e2e/webhook:{}", std::process::id()) };
-        let program = hoist.home().join("webhook");
-        let mut go = Command::new("go");
-        go.args(["build", "-trimpath", "-o"]).arg(&program).arg(".").current_dir(SOURCE);
-        let built = go.env("CGO_ENABLED", "0").env("GOWORK", "off").output().expect("Go is installed");
-        assert!(built.status.success(), "go build: {}", String::from_utf8_lossy(&built.stderr));
-        webhook.import(&program);
-        hoist.ok(&["node", "load", &webhook.image]);
+        let webhook = Self { program: Program::build("webhook", hoist.home()) };
+        hoist.ok(&["node", "load", &webhook.program.image]);
 
         let own = rcgen::generate_simple_self_signed(vec!["webhook.default.svc".to_owned()]);
         let own = own.expect("a certificate");
@@ -58,18 +47,6 @@ impl Webhook {
         });
         hoist.apply(&registration(&cert));
         webhook
-    }
-
-    /// A root file system with one file; the pod names the command.
-    fn import(&self, program: &Path) {
-        let mut archive = tar::Builder::new(Vec::new());
-        archive.append_path_with_name(program, "webhook").expect("the program was built");
-        let archive = archive.into_inner().expect("a tar archive in memory");
-        let (repository, tag) = self.image.rsplit_once(':').expect("a tag");
-        let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag).build();
-        let body = bollard::body_full(archive.into());
-        let importing = engine().docker().create_image(Some(options), Some(body), None);
-        block(importing.try_for_each(|_| async { Ok(()) })).expect("the engine imports an archive");
     }
 
     fn pod(&self, hoist: &Hoist, node: &str, cert: &str, key: &str) -> String {
@@ -98,7 +75,7 @@ impl Webhook {
                     "nodeName": node,
                     "terminationGracePeriodSeconds": 0,
                     "containers": [{
-                        "name": "webhook", "image": self.image, "imagePullPolicy": "Never", "command": command,
+                        "name": "webhook", "image": self.program.image, "imagePullPolicy": "Never", "command": command,
                         "readinessProbe": { "tcpSocket": { "port": 8443 }, "periodSeconds": 1 },
                         "volumeMounts": [mount("tls", "/tls"), mount("front-proxy", "/front-proxy")],
                     }],
@@ -114,16 +91,6 @@ impl Webhook {
             }),
         ];
         json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
-    }
-}
-
-impl Drop for Webhook {
-    fn drop(&mut self) {
-        let options = RemoveImageOptionsBuilder::new().force(true).build();
-        let removed = block(engine().docker().remove_image(&self.image, Some(options), None));
-        if let Err(error) = removed {
-            super::tell(&format!("image {} is left: {error}", self.image));
-        }
     }
 }
 
