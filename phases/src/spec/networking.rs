@@ -37,6 +37,26 @@ pub const DEFAULT_SERVICES: (Ipv4Net, Ipv6Net) = (
     Ipv6Net::new_assert(Ipv6Addr::new(0xfd10, 0x96, 0, 0, 0, 0, 0, 0), 112),
 );
 
+/// Ranges whose addresses never leave a machine or its link, or name many (RFC 6890, RFC 5771).
+const UNUSABLE: [(&str, IpNet); 7] = [
+    ("unspecified addresses", v4([0, 0, 0, 0], 8)),
+    ("loopback addresses", v4([127, 0, 0, 0], 8)),
+    ("link-local addresses", v4([169, 254, 0, 0], 16)),
+    ("multicast addresses", v4([224, 0, 0, 0], 4)),
+    // Loopback, the unspecified address and IPv4 in disguise.
+    ("addresses with a meaning of their own", v6(0, 8)),
+    ("link-local addresses", v6(0xfe80, 10)),
+    ("multicast addresses", v6(0xff00, 8)),
+];
+
+const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix))
+}
+
+const fn v6(first: u16, prefix: u8) -> IpNet {
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0), prefix))
+}
+
 /// Address ranges inside the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -61,6 +81,10 @@ pub struct Networking {
 pub enum NetworkingError {
     #[error("{field} {net}: overlaps {other_name} {other}")]
     Overlap { field: &'static str, net: IpNet, other_name: String, other: IpNet },
+    #[error(
+        "{field} {net}: {what} ({range}) can't be routed between nodes; take a private range such as {example}"
+    )]
+    Unusable { field: &'static str, net: IpNet, what: &'static str, range: IpNet, example: &'static str },
     #[error("networking.serviceSubnet {net}: the prefix must be between /{min} and /{max}")]
     ServicePrefix { net: IpNet, min: u8, max: u8 },
     #[error(
@@ -181,6 +205,7 @@ impl Networking {
             [("networking.podSubnet", self.pod_subnet), ("networking.serviceSubnet", self.service_subnet)]
         {
             for net in subnets.iter() {
+                problems.extend(unusable(field, net));
                 let nodes = ("the node network".to_owned(), family(net).node_subnet());
                 problems.extend(overlaps(field, net, taken.iter().chain([&nodes])));
             }
@@ -232,14 +257,26 @@ impl Networking {
     }
 }
 
+fn unusable(field: &'static str, net: IpNet) -> Option<NetworkingError> {
+    let (what, range) = UNUSABLE.into_iter().find(|(_, range)| share(net, *range))?;
+    let example = match family(net) {
+        Family::Ipv4 => "10.32.0.0/16",
+        Family::Ipv6 => "fd32::/56",
+    };
+    Some(NetworkingError::Unusable { field, net, what, range, example })
+}
+
+/// Whether two ranges have an address in common.
+fn share(a: IpNet, b: IpNet) -> bool {
+    a.contains(&b.network()) || b.contains(&a.network())
+}
+
 fn overlaps<'a>(
     field: &'static str,
     net: IpNet,
     others: impl IntoIterator<Item = &'a (String, IpNet)>,
 ) -> impl Iterator<Item = NetworkingError> {
-    let others = others
-        .into_iter()
-        .filter(move |(_, other)| net.contains(&other.network()) || other.contains(&net.network()));
+    let others = others.into_iter().filter(move |(_, other)| share(net, *other));
     others.map(move |(name, other)| NetworkingError::Overlap {
         field,
         net,

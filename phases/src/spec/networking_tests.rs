@@ -153,3 +153,116 @@ fn pod_subnets_have_ranges_for_so_many_nodes() {
     assert_eq!(kubevirtci.problems(&[]), []);
     assert_eq!(kubevirtci.node_ranges(), 16, "the smaller of 2^4 and 2^16");
 }
+
+#[test]
+fn ranges_that_nothing_is_routed_to_are_refused() {
+    const SIX: &str = "fd10:96::/112";
+    for (pods, services, what) in [
+        ("127.0.0.0/16", "10.96.0.0/12", "podSubnet 127.0.0.0/16: loopback addresses (127.0.0.0/8)"),
+        ("10.244.0.0/16", "127.1.0.0/16", "serviceSubnet 127.1.0.0/16: loopback"),
+        ("224.0.0.0/8", "10.96.0.0/12", "multicast addresses (224.0.0.0/4)"),
+        ("10.244.0.0/16", "239.0.0.0/16", "serviceSubnet 239.0.0.0/16: multicast"),
+        ("169.254.0.0/16", "10.96.0.0/12", "link-local addresses (169.254.0.0/16)"),
+        ("0.0.0.0/16", "10.96.0.0/12", "unspecified addresses (0.0.0.0/8)"),
+        ("fe80::/56", SIX, "link-local addresses (fe80::/10)"),
+        ("ff02::/56", SIX, "multicast addresses (ff00::/8)"),
+        ("fd10:244::/56", "::/112", "a meaning of their own (::/8)"),
+        ("fd10:244::/56", "::ffff:0:0/112", "a meaning of their own (::/8)"),
+    ] {
+        let found = texts(&networking(pods, services), &[]);
+        assert!(found.len() == 1 && found[0].contains(what), "{pods} {services}: {found:?}");
+        assert!(found[0].contains("take a private range"), "{found:?}");
+    }
+    // Their neighbours are as good as any.
+    for (pods, services) in [
+        ("128.0.0.0/16", "126.0.0.0/12"),
+        ("223.0.0.0/16", "169.253.0.0/16"),
+        ("240.0.0.0/16", "1.0.0.0/12"),
+        ("fec0::/56", "100::/112"),
+    ] {
+        assert_eq!(texts(&networking(pods, services), &[]), Vec::<String>::new());
+    }
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::spec::subnets::testing::any_net;
+
+    proptest! {
+        #[test]
+        fn to_share_is_mutual_and_to_contain_an_end(a in any_net(), b in any_net()) {
+            prop_assert_eq!(share(a, b), share(b, a));
+            prop_assert!(share(a, a));
+            if family(a) != family(b) {
+                prop_assert!(!share(a, b));
+            }
+            // By the addresses themselves: the later first one lies before the earlier last one.
+            let disjoint = a.broadcast() < b.network() || b.broadcast() < a.network();
+            prop_assert_eq!(share(a, b), family(a) == family(b) && !disjoint);
+        }
+
+        #[test]
+        fn halves_share_nothing_but_with_the_whole(net in any_net()) {
+            prop_assume!(net.prefix_len() < net.max_prefix_len());
+            let halves: Vec<_> = net.subnets(net.prefix_len() + 1).unwrap().collect();
+            prop_assert!(!share(halves[0], halves[1]));
+            prop_assert!(halves.iter().all(|half| share(*half, net)));
+        }
+
+        #[test]
+        fn node_ranges_are_as_many_as_the_subnet_divides_into(net in any_net(), size in 9_u8..=124) {
+            let networking = Networking {
+                pod_subnet: Subnets::single(net),
+                node_mask_size_ipv4: size,
+                node_mask_size_ipv6: size,
+                ..Networking::default()
+            };
+            let bits = size.saturating_sub(net.prefix_len());
+            // More than these are never made one by one.
+            prop_assume!(bits < 12 && size <= net.max_prefix_len());
+            let wanted = match size >= net.prefix_len() {
+                true => net.subnets(size).unwrap().count() as u64,
+                false => 1,
+            };
+            prop_assert_eq!(networking.node_ranges(), wanted);
+        }
+
+        #[test]
+        fn a_sound_network_keeps_all_its_addresses_apart(
+            pods in any_net(), services in any_net(), size in 1_u8..=128,
+        ) {
+            let networking = Networking {
+                pod_subnet: Subnets::single(pods),
+                service_subnet: Subnets::single(services),
+                node_mask_size_ipv4: size.min(32),
+                node_mask_size_ipv6: size,
+                ..Networking::default()
+            };
+            if networking.problems(&[]).is_empty() {
+                prop_assert!(!share(pods, services));
+                prop_assert!(services.contains(&networking.kubernetes_service()));
+                prop_assert!(services.contains(&networking.dns_service()));
+                prop_assert!(!pods.contains(&networking.control_plane()));
+                prop_assert!(networking.node_ranges() >= 2);
+                prop_assert!(!pods.addr().is_loopback() && !pods.addr().is_multicast());
+            }
+        }
+
+        #[test]
+        fn taken_networks_are_told_whichever_is_wider(net in any_net()) {
+            let networking = Networking::default();
+            let taken = [("engine network lab".to_owned(), net)];
+            let told = networking.problems(&taken).iter().any(|problem| {
+                matches!(problem, NetworkingError::Overlap { other, .. } if *other == net)
+            });
+            let ranges = [
+                networking.pod_subnet.primary(),
+                networking.service_subnet.primary(),
+                Family::Ipv4.node_subnet(),
+            ];
+            prop_assert_eq!(told, ranges.into_iter().any(|range| share(range, net)));
+        }
+    }
+}

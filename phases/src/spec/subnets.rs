@@ -109,11 +109,30 @@ impl From<Subnets> for String {
     }
 }
 
+/// Ranges of any kind, for tests.
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
+pub(super) mod testing {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Of either family, without host bits.
+    pub(crate) fn any_net() -> impl Strategy<Value = IpNet> {
+        let v4 =
+            (any::<u32>(), 0_u8..=32).prop_map(|(bits, length)| IpNet::new(IpAddr::V4(bits.into()), length));
+        let v6 = (any::<u128>(), 0_u8..=128)
+            .prop_map(|(bits, length)| IpNet::new(IpAddr::V6(bits.into()), length));
+        prop_oneof![v4, v6].prop_map(|net| net.unwrap().trunc())
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test that can't go on must fail loudly")]
 mod tests {
     use proptest::prelude::*;
 
+    use super::testing::any_net;
     use super::*;
 
     #[test]
@@ -150,14 +169,6 @@ mod tests {
         }
     }
 
-    fn any_net() -> impl Strategy<Value = IpNet> {
-        let v4 =
-            (any::<u32>(), 0_u8..=32).prop_map(|(bits, length)| IpNet::new(IpAddr::V4(bits.into()), length));
-        let v6 = (any::<u128>(), 0_u8..=128)
-            .prop_map(|(bits, length)| IpNet::new(IpAddr::V6(bits.into()), length));
-        prop_oneof![v4, v6].prop_map(|net| net.unwrap().trunc())
-    }
-
     proptest! {
         #[test]
         fn what_is_written_is_read_back(first in any_net(), second in proptest::option::of(any_net())) {
@@ -175,6 +186,16 @@ mod tests {
             let bits = family(net).bits();
             prop_assume!(bits - net.prefix_len() >= 4);
             prop_assert!(net.contains(&nth(net, offset)), "{net} {offset}");
+        }
+
+        #[test]
+        fn addresses_follow_each_other(net in any_net(), offset in 0_u32..1000) {
+            let first = nth(net, 0);
+            prop_assert_eq!(first, net.network());
+            let (a, b) = (nth(net, offset), nth(net, offset + 1));
+            // Nothing comes after the last address there is.
+            let last = [IpAddr::V4(u32::MAX.into()), IpAddr::V6(u128::MAX.into())];
+            prop_assert_eq!(a < b, !last.contains(&a));
         }
 
         #[test]
