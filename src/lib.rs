@@ -14,6 +14,7 @@ pub mod images;
 pub mod kubeconfig;
 pub mod kubevirtci;
 pub mod nodes;
+mod pieces;
 pub mod report;
 pub mod runtime;
 pub mod steward;

@@ -12,17 +12,17 @@ use bollard::query_parameters::{
     BuildImageOptionsBuilder, CreateImageOptionsBuilder, ImportImageOptionsBuilder,
     PruneImagesOptionsBuilder, RemoveImageOptions, TagImageOptionsBuilder,
 };
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt;
 
 use super::error::ImageError;
 use super::progress::{Reporter, Tail};
+use crate::pieces;
 
 /// Requests that carry an image may take long before the first byte of their answer.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
-
-/// Size of the pieces in which files go to the engine.
-const CHUNK: usize = 256 * 1024;
 
 /// The image of a reference, or `None` where the engine has none.
 pub(crate) async fn inspect(docker: &Docker, reference: &str) -> Result<Option<ImageInspect>, ImageError> {
@@ -65,7 +65,7 @@ pub(crate) async fn architecture(docker: &Docker) -> Result<String, ImageError> 
 pub(crate) async fn import(docker: &Docker, archive: &Path, reference: &str) -> Result<(), ImageError> {
     let (repository, tag) = split(reference);
     let options = CreateImageOptionsBuilder::new().from_src("-").repo(repository).tag(tag).build();
-    let body = body_try_stream(read(archive).await?.map_ok(Into::into));
+    let body = body_try_stream(read(archive).await?);
     docker
         .clone()
         .with_timeout(PATIENCE)
@@ -133,7 +133,7 @@ pub(crate) async fn build(
         .buildargs(&request.arguments)
         .labels(&request.labels)
         .build();
-    let body = body_try_stream(read(context).await?.map_ok(Into::into));
+    let body = body_try_stream(read(context).await?);
     let engine = docker.clone().with_timeout(PATIENCE);
     let mut answers = engine.build_image(options, None, Some(body));
     let mut step = "send context".to_owned();
@@ -213,16 +213,11 @@ pub(crate) async fn prune(docker: &Docker, label: &str, age: Duration) -> Result
         .map_err(|source| ImageError::Engine { what: "the removal of replaced images".to_owned(), source })
 }
 
-/// A file in pieces, so that no image is ever held in memory.
 async fn read(
     path: &Path,
-) -> Result<impl Stream<Item = Result<Vec<u8>, std::io::Error>> + Send + 'static, ImageError> {
-    let file = tokio::fs::File::open(path).await.map_err(ImageError::file("open", path))?;
-    Ok(futures_util::stream::try_unfold(file, |mut file| async move {
-        let mut buffer = Vec::with_capacity(CHUNK);
-        let length = file.read_buf(&mut buffer).await?;
-        Ok((length > 0).then_some((buffer, file)))
-    }))
+) -> Result<impl Stream<Item = std::io::Result<Bytes>> + Send + 'static, ImageError> {
+    let file = File::open(path).await.map_err(ImageError::file("open", path))?;
+    Ok(pieces::of(file))
 }
 
 #[cfg(test)]

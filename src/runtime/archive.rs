@@ -13,6 +13,9 @@ use super::trouble::Refused;
 /// Mode of the directories made on the way to a file.
 const DIRECTORY_MODE: u32 = 0o700;
 
+/// Bytes of a block of tar (POSIX.1-1988, ustar).
+const BLOCK: u64 = 512;
+
 /// Numeric user and group that files belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Owner {
@@ -74,22 +77,23 @@ pub(super) fn pack(
     builder.into_inner().map_err(PackError::Write)
 }
 
-/// An archive of one file with a content of `size` bytes.
-pub(super) fn pack_one(
+/// What goes before and after the `size` bytes of a file to make an archive of it alone.
+pub(super) fn around_one(
     base: &str,
     path: &str,
     owner: Owner,
     mode: u32,
     size: u64,
-    content: impl std::io::Read,
-) -> Result<Vec<u8>, PackError> {
+) -> Result<(Vec<u8>, Vec<u8>), PackError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|age| age.as_secs()).unwrap_or_default();
     let name = relative(base, path).ok_or_else(|| Refused::Path(path.to_owned()))?;
-    // Header, padding and end take some blocks; a second copy while it grows would be large.
-    let mut builder = tar::Builder::new(Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 4096));
     let mut header = header(owner, now, tar::EntryType::Regular, mode, size);
-    builder.append_data(&mut header, name, content).map_err(PackError::Write)?;
-    builder.into_inner().map_err(PackError::Write)
+    header.set_path(name).map_err(PackError::Write)?;
+    header.set_cksum();
+    // Content is padded to whole blocks; two empty ones end an archive.
+    let padding = size.next_multiple_of(BLOCK) - size;
+    let end = vec![0; usize::try_from(padding + 2 * BLOCK).unwrap_or_default()];
+    Ok((header.as_bytes().to_vec(), end))
 }
 
 /// An archive of nothing but directories, each with its owner, named from the root.
@@ -194,6 +198,18 @@ mod tests {
         }
         assert!(!is_below("/etc/hoist", "/etc/hoist-other/file"));
         assert!(is_below("/etc/hoist/", "/etc/hoist/file"));
+    }
+
+    #[test]
+    fn one_file_is_an_archive_between_its_header_and_its_end() -> Result<(), Box<dyn std::error::Error>> {
+        for size in [0_usize, 1, 511, 512, 513] {
+            let length = u64::try_from(size)?;
+            let (before, after) = around_one("/v", "/v/program", Owner { uid: 1, gid: 2 }, 0o555, length)?;
+            let archive = [before, vec![7; size], after].concat();
+            assert_eq!(archive.len() % 512, 0);
+            assert_eq!(unpack(&archive)?, [("program".to_owned(), 0o555, 1, 2, size)]);
+        }
+        Ok(())
     }
 
     #[test]

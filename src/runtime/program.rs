@@ -1,15 +1,17 @@
 //! This very program as a file of a container.
 
-use std::fs::File;
 use std::io;
 
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
 use hoist_phases::ports::{ContainerSpec, Program, RuntimeError};
 
 use super::Engine;
-use super::archive::{Owner, pack_one};
+use super::archive::{Owner, around_one};
 use super::transfer::{Place, Upload, unpackable};
 use super::trouble::refused;
-use crate::digest;
+use crate::{digest, pieces};
 
 /// Everybody may read and run it, nobody write it.
 const MODE: u32 = 0o555;
@@ -19,8 +21,11 @@ const READ: &str = "read the program of";
 impl Engine {
     /// Reads all of it, which is why it's asked for once.
     pub(super) async fn digest_of_program(&self) -> Result<String, RuntimeError> {
-        let digest = self.program.get_or_try_init(|| blocking("hoist", digest::of_program)).await?;
-        Ok(digest.clone())
+        let digest = self.program.get_or_try_init(|| async {
+            let read = tokio::task::spawn_blocking(digest::of_program).await;
+            read.map_err(io::Error::other).flatten().map_err(|error| unreadable("hoist", error))
+        });
+        Ok(digest.await?.clone())
     }
 
     /// The program as an archive for the volume that its path lies in.
@@ -31,25 +36,21 @@ impl Engine {
     ) -> Result<Option<Upload>, RuntimeError> {
         let Some(Program { path, .. }) = &spec.program else { return Ok(None) };
         let place = Place::of(spec);
-        let base = place.base(path).map_err(|why| refused(READ, &spec.name, why))?.to_owned();
-        let (from, to) = (base.clone(), path.clone());
-        let packed = blocking(&spec.name, move || {
-            let file = File::open(digest::PROGRAM)?;
-            let size = file.metadata()?.len();
-            Ok(pack_one(&from, &to, owner, MODE, size, file))
-        });
-        let archive = packed.await?.map_err(|error| unpackable(&spec.name, error))?;
-        Ok(Some(Upload { directory: base, archive }))
+        let base = place.base(path).map_err(|why| refused(READ, &spec.name, why))?;
+        let open = async {
+            let file = tokio::fs::File::open(digest::PROGRAM).await?;
+            let size = file.metadata().await?.len();
+            Ok((file, size))
+        };
+        let (file, size) = open.await.map_err(|error| unreadable(&spec.name, error))?;
+        let around = around_one(base, path, owner, MODE, size);
+        let (before, after) = around.map_err(|error| unpackable(&spec.name, error))?;
+        let edge = |bytes: Vec<u8>| iter([Ok(Bytes::from(bytes))]);
+        let archive = edge(before).chain(pieces::of(file)).chain(edge(after));
+        Ok(Some(Upload { directory: base.to_owned(), archive: archive.boxed() }))
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    object: &str,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, RuntimeError> {
-    let failed = |source| RuntimeError::Failed { operation: READ, object: object.to_owned(), source };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| failed(error.into())),
-        Err(error) => Err(failed(error.into())),
-    }
+fn unreadable(object: &str, error: io::Error) -> RuntimeError {
+    RuntimeError::Failed { operation: READ, object: object.to_owned(), source: error.into() }
 }

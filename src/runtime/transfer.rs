@@ -1,10 +1,13 @@
 //! Files into and out of containers, through the engine's archive interface.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 
+use bollard::body_try_stream;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
-use futures_util::TryStreamExt;
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt as _, TryStreamExt};
 use hoist_phases::ports::{ContainerSpec, FileEntry, MountKind, RuntimeError, label};
 
 use super::Engine;
@@ -52,10 +55,9 @@ impl Place {
 }
 
 /// An archive and the directory it is unpacked in.
-#[derive(Debug)]
 pub(super) struct Upload {
     pub(super) directory: String,
-    pub(super) archive: Vec<u8>,
+    pub(super) archive: BoxStream<'static, io::Result<Bytes>>,
 }
 
 impl Engine {
@@ -77,7 +79,7 @@ impl Engine {
         let packed = bases.into_iter().map(|(base, files)| {
             let directories = if base == "/" { Directories::Left } else { Directories::Owned };
             let archive = pack(base, &files, owner, directories).map_err(|e| unpackable(&place.name, e))?;
-            Ok(Upload { directory: base.to_owned(), archive })
+            Ok(Upload { directory: base.to_owned(), archive: whole(archive) })
         });
         packed.collect()
     }
@@ -85,8 +87,7 @@ impl Engine {
     pub(super) async fn send(&self, id: &str, name: &str, uploads: Vec<Upload>) -> Result<(), RuntimeError> {
         for Upload { directory, archive } in uploads {
             let options = UploadToContainerOptionsBuilder::new().path(&directory).build();
-            let body = bollard::body_full(archive.into());
-            let sent = self.docker.upload_to_container(id, Some(options), body).await;
+            let sent = self.docker.upload_to_container(id, Some(options), body_try_stream(archive)).await;
             sent.map_err(|e| self.failed(UPLOAD, name, e))?;
         }
         Ok(())
@@ -117,7 +118,9 @@ impl Engine {
         };
         let helper = self.docker.create_container(None, body).await;
         let helper = helper.map_err(|e| self.failed("hand over the volumes of", &spec.name, e))?.id;
-        let sent = self.send(&helper, &spec.name, vec![Upload { directory: "/".to_owned(), archive }]).await;
+        let sent = self
+            .send(&helper, &spec.name, vec![Upload { directory: "/".to_owned(), archive: whole(archive) }])
+            .await;
         let removed = self.remove_container(&helper).await;
         sent.and(removed)
     }
@@ -196,6 +199,11 @@ impl Engine {
         entry.read_to_end(&mut content).map_err(unreadable)?;
         Ok(Some(content))
     }
+}
+
+/// An archive that is in memory already.
+fn whole(archive: Vec<u8>) -> BoxStream<'static, io::Result<Bytes>> {
+    stream::iter([Ok(archive.into())]).boxed()
 }
 
 pub(super) fn unpackable(name: &str, error: PackError) -> RuntimeError {
