@@ -11,6 +11,11 @@
     reason = "a benchmark that can't go on must fail loudly, and prints what it measured"
 )]
 
+mod bare;
+mod control_plane;
+mod kubeadm;
+mod kwok;
+mod results;
 #[path = "../e2e/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the end-to-end tests use the rest")]
 mod support;
@@ -23,11 +28,18 @@ struct Benchmark {
     run: fn(usize),
 }
 
-const BENCHMARKS: &[Benchmark] = &[Benchmark {
-    name: "vm-boot",
-    summary: "power-on of a virtual machine to Ready, against its boot alone",
-    run: vm_boot::run,
-}];
+const BENCHMARKS: &[Benchmark] = &[
+    Benchmark {
+        name: "control-plane",
+        summary: "hoist up without and with a node, against bare processes, kwokctl and kubeadm init",
+        run: control_plane::run,
+    },
+    Benchmark {
+        name: "vm-boot",
+        summary: "power-on of a virtual machine to Ready, against its boot alone",
+        run: vm_boot::run,
+    },
+];
 
 const REPEATS: usize = 3;
 
@@ -38,6 +50,7 @@ fn main() {
     let chosen =
         |benchmark: &&Benchmark| wanted.is_empty() || wanted.iter().any(|name| name == benchmark.name);
     let mut ran = false;
+    println!("{}\n", results::machine());
     for benchmark in BENCHMARKS.iter().filter(chosen) {
         println!("{}: {}\n", benchmark.name, benchmark.summary);
         (benchmark.run)(repeats.unwrap_or(REPEATS).max(1));
