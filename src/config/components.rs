@@ -75,7 +75,12 @@ fn problems_of_args(
             rule,
         ));
     };
-    for (flag, value) in args {
+    // Each value of a flag that is given more than once.
+    let each = args.iter().flat_map(|(flag, value)| {
+        let values: Vec<_> = if value.is_empty() { vec![""] } else { value.lines().collect() };
+        values.into_iter().map(move |value| (flag, value))
+    });
+    for (flag, value) in each {
         let malformed = flag.is_empty() || flag.starts_with('-') || flag.contains(['=', ' ', '\n']);
         match (component, flag.as_str()) {
             _ if malformed => refuse(flag, value, "a flag is written without dashes and `=`, such as `v`"),
@@ -118,6 +123,15 @@ fn problems_of_args(
                 value,
                 "kubeadm join reads cluster-info anonymously; to restrict it use authentication-config with anonymous.conditions instead",
             ),
+            (Component::ApiServer, "disable-admission-plugins")
+                if value.split(',').any(|name| name.trim() == "NodeRestriction") =>
+            {
+                refuse(
+                    flag,
+                    value,
+                    "without NodeRestriction a node's identity could change any other node: leave it on",
+                )
+            }
             // Both are off by default in kube-controller-manager, and `*` doesn't turn them on.
             (Component::ControllerManager, "controllers") => {
                 let names: Vec<_> = value.split(',').map(str::trim).collect();

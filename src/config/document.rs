@@ -13,6 +13,7 @@ use super::file::{API_VERSION, ClusterFile, KIND};
 use super::origin::{Origin, Origins};
 use super::problem::Problems;
 use super::schema::{self, Mistake};
+use super::yaml;
 
 /// A file with the origins of its fields. Mistakes of its shape come out with those of its values.
 #[derive(Debug, Clone, Default)]
@@ -50,20 +51,13 @@ pub enum FileError {
 
 impl FileError {
     fn parse(path: &Path, error: &serde_saphyr::Error) -> Self {
-        let bare = error.without_snippet();
-        let position = bare.location().map(|place| (place.line(), place.column()));
-        Self::Parse { path: path.to_owned(), position, message: first_line(&bare.to_string()) }
+        let (position, message) = yaml::told(error);
+        Self::Parse { path: path.to_owned(), position, message }
     }
 }
 
 fn at(position: Option<(u64, u64)>) -> String {
     position.map(|(line, column)| format!(", line {line}, column {column}")).unwrap_or_default()
-}
-
-/// The location is told apart from the message, once.
-fn first_line(message: &str) -> String {
-    let line = message.lines().next().unwrap_or_default();
-    line.split(" at line ").next().unwrap_or(line).to_owned()
 }
 
 /// Reads a file; `-` is stdin.

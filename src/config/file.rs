@@ -35,7 +35,7 @@ pub struct ClusterFile {
     pub kind: String,
     pub name: Option<String>,
     pub kubernetes: Option<String>,
-    /// A configuration of kubeadm's (v1beta3, v1beta4), a path beside this file: what it says holds
+    /// A configuration of kubeadm's (v1beta3, v1beta4, v1), a path beside this file: what it says holds
     /// where neither flag nor file says anything.
     pub kubeadm_config: Option<PathBuf>,
     #[serde(default)]
@@ -211,7 +211,8 @@ pub struct KubeProxyFile {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentFile {
-    /// Flags without their dashes; they replace hoist's own of the same name.
+    /// Flags without their dashes; they replace hoist's own of the same name, or are merged with them
+    /// where they list names. One that is given more than once has a value a line.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub extra_args: BTreeMap<String, String>,

@@ -11,7 +11,7 @@ mod document;
 mod encryption;
 mod endpoint;
 mod file;
-mod kubeadm;
+pub(crate) mod kubeadm;
 mod layers;
 mod networking;
 mod node_image;
@@ -27,6 +27,7 @@ mod source;
 pub mod units;
 pub mod view;
 mod wait;
+mod yaml;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::args::RunArgs;
 use super::{Cluster, guest};
+use crate::config::kubeadm::args;
 use crate::error::BoxError;
 
 /// Where the image has the version and the manifests it was provisioned with.
@@ -99,16 +100,10 @@ fn parse(path: &str, text: &str) -> Result<Provider, ProviderError> {
         pods: text_at(cluster, "/networking/podSubnet")?,
         services: text_at(cluster, "/networking/serviceSubnet")?,
         dns_domain: text_at(cluster, "/networking/dnsDomain")?,
-        api_server: extra_args(&cluster["apiServer"]),
-        controller_manager: extra_args(&cluster["controllerManager"]),
-        scheduler: extra_args(&cluster["scheduler"]),
+        api_server: args::read(&cluster["apiServer"]["extraArgs"]),
+        controller_manager: args::read(&cluster["controllerManager"]["extraArgs"]),
+        scheduler: args::read(&cluster["scheduler"]["extraArgs"]),
     })
-}
-
-fn extra_args(component: &Value) -> BTreeMap<String, String> {
-    let args = component["extraArgs"].as_array().into_iter().flatten();
-    let pair = |arg: &Value| Some((arg["name"].as_str()?.to_owned(), arg["value"].as_str()?.to_owned()));
-    args.filter_map(pair).collect()
 }
 
 #[cfg(test)]

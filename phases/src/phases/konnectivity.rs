@@ -158,7 +158,7 @@ async fn start(cx: &Context) -> Result<Outcome, PhaseError> {
 async fn healthy(cx: &Context) -> Result<(), PhaseError> {
     let name = component_name(&cx.spec, Component::Konnectivity);
     let tools = attach::tools_name(&cx.spec);
-    let port = cx.spec.component(Component::Konnectivity).extra_args.get("health-port").cloned();
+    let port = cx.spec.component(Component::Konnectivity).arg("health-port").map(str::to_owned);
     let port = port.unwrap_or_else(|| HEALTH_PORT.to_string());
     let watch = Watch::default();
     wait::until(DEADLINE, || async {

@@ -138,7 +138,7 @@ fn wanted_ports(spec: &ClusterSpec) -> Vec<(Component, u16, Option<&'static str>
     ];
     let mut all = Vec::new();
     for (component, default, flag) in wanted.into_iter().filter(|(component, ..)| spec.runs(*component)) {
-        let given = flag.and_then(|flag| spec.component(component).extra_args.get(flag).cloned());
+        let given = flag.and_then(|flag| spec.component(component).arg(flag).map(str::to_owned));
         let ports = given.as_deref().map_or_else(|| BTreeSet::from([default]), ports_in);
         all.extend(ports.into_iter().map(|port| (component, port, flag)));
     }

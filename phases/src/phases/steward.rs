@@ -74,8 +74,8 @@ impl PodSubnet {
             IpNet::V4(_) => (Family::Ipv4, "node-cidr-mask-size-ipv4"),
             IpNet::V6(_) => (Family::Ipv6, "node-cidr-mask-size-ipv6"),
         };
-        let flags = spec.component(Component::ControllerManager).extra_args;
-        let given = flags.get(flag).or_else(|| flags.get("node-cidr-mask-size"));
+        let flags = spec.component(Component::ControllerManager);
+        let given = flags.arg(flag).or_else(|| flags.arg("node-cidr-mask-size"));
         let given = given.and_then(|size| size.parse().ok());
         Self { subnet, node_mask_size: given.unwrap_or_else(|| spec.networking.node_mask_size(family)) }
     }

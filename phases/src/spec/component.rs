@@ -70,7 +70,8 @@ impl fmt::Display for Component {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentSpec {
     pub component: Component,
-    /// Flags without their dashes; they replace hoist's own of the same name.
+    /// Flags without their dashes; they replace hoist's own of the same name, lists of names excepted
+    /// ([`crate::phases::flags`]). A flag that is given more than once has a value a line.
     #[serde(default)]
     pub extra_args: BTreeMap<String, String>,
     /// Memory limit in bytes, swap excluded.
@@ -80,6 +81,11 @@ pub struct ComponentSpec {
 }
 
 impl ComponentSpec {
+    /// The value of a flag of the user's: the last one, as components take it of those that are no lists.
+    pub fn arg(&self, flag: &str) -> Option<&str> {
+        self.extra_args.get(flag).map(|value| value.lines().last().unwrap_or_default())
+    }
+
     /// Limits far above what an idle cluster takes: they stop a runaway, they don't save memory.
     pub fn default_for(component: Component) -> Self {
         const MIB: u64 = 1 << 20;
