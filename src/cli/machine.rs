@@ -105,10 +105,11 @@ pub(super) async fn start(global: &Global, args: &NodeStartArgs) -> Result<(), B
     let engine = session::engine().await?;
     has_memory(engine.as_ref(), &spec, &starting).await?;
     spec.nodes = starting;
+    // The level that the cluster reaches by itself: without a CNI no node gets Ready.
     let mut settings = config::settings(Default::default(), None, spec, None)?;
     settings.timeout = timeout;
     settings.skip = PhaseId::ALL.iter().copied().filter(|phase| !NEEDED.contains(phase)).collect();
-    settings.wait = Level::Nodes;
+    settings.wait = settings.wait.min(Level::Nodes);
     let style = Style::choose(settings.progress, global.no_color);
     up::bring_up(&engine, &session, &settings, style).await?;
     report::tell(format_args!("started {}", names.join(", ")));

@@ -119,7 +119,8 @@ impl Cluster {
     ) -> Result<Vec<String>, BoxError> {
         match awaited {
             Awaited::Deployment { name, goal } => {
-                if let Err(unready) = rollout::wait(&self.api, namespace, name, *goal, timeout).await {
+                let unready = rollout::wait(&self.api, namespace, name, *goal, timeout).await?;
+                if !unready.is_empty() {
                     return Ok(unready);
                 }
                 report::tell(format_args!("Deployment {namespace}/{name} is ready"));

@@ -6,6 +6,7 @@ use futures_util::StreamExt as _;
 use hoist_phases::causes;
 use hoist_phases::object::ObjectRef;
 use hoist_phases::ports::KubeError;
+use kube::runtime::watcher;
 use serde_json::Value;
 
 use super::kube::Api;
@@ -20,17 +21,24 @@ pub enum Goal {
     MinReady(u64),
 }
 
-/// Watches a Deployment until it is ready.
+#[derive(Debug, thiserror::Error)]
+#[error("{object}: the API server lets nobody look who asks with this kubeconfig")]
+pub struct Refused {
+    object: String,
+    source: watcher::Error,
+}
+
+/// Watches a Deployment until it is ready. Gives what isn't at the deadline, one thing an entry.
 ///
 /// # Errors
-/// What isn't ready at the deadline, one thing an entry.
+/// When the API server lets nobody of this identity look: waiting changes nothing about that.
 pub async fn wait(
     api: &Api,
     namespace: &str,
     name: &str,
     goal: Goal,
     deadline: Duration,
-) -> Result<(), Vec<String>> {
+) -> Result<Vec<String>, Refused> {
     let reference = ObjectRef {
         api_version: "apps/v1".to_owned(),
         kind: "Deployment".to_owned(),
@@ -44,18 +52,21 @@ pub async fn wait(
             match change {
                 Ok(found) => {
                     match missing(found.as_ref(), goal) {
-                        None => return true,
+                        None => return Ok(true),
                         Some(why) => last = why,
                     }
                     seen = found;
                 }
+                Err(source) if is_refusal(&source) => return Err(source),
                 Err(error) => last = causes(&error),
             }
         }
-        false
+        Ok(false)
     };
-    if tokio::time::timeout(deadline, reached).await == Ok(true) {
-        return Ok(());
+    if let Ok(reached) = tokio::time::timeout(deadline, reached).await
+        && reached.map_err(|source| Refused { object: reference.to_string(), source })?
+    {
+        return Ok(Vec::new());
     }
     let mut unready = vec![format!("{reference}: {last}")];
     if let Some(deployment) = seen {
@@ -64,7 +75,20 @@ pub async fn wait(
             Err(error) => unready.push(causes(&error)),
         }
     }
-    Err(unready)
+    Ok(unready)
+}
+
+/// No credentials that count (401), or none that may (403).
+fn is_refusal(error: &watcher::Error) -> bool {
+    use watcher::Error as Watch;
+    let code = match error {
+        Watch::InitialListFailed(kube::Error::Api(status))
+        | Watch::WatchStartFailed(kube::Error::Api(status))
+        | Watch::WatchFailed(kube::Error::Api(status))
+        | Watch::WatchError(status) => status.code,
+        _ => return false,
+    };
+    [401, 403].contains(&code)
 }
 
 /// What a Deployment lacks; `None` when the goal is reached.
@@ -142,6 +166,31 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn answering(code: u16) -> Api {
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "R", "message": "m",
+            });
+            let body = kube::client::Body::from(status.to_string().into_bytes());
+            http::Response::builder().status(code).body(body).map_err(kube::Error::HttpError)
+        });
+        Api::new(kube::Client::new(service, "default"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_ends_the_wait_and_an_absent_server_does_not() {
+        let wait = async |code| {
+            let deadline = Duration::from_secs(30);
+            wait(&answering(code), "default", "a", Goal::RolledOut, deadline).await
+        };
+        for code in [401, 403] {
+            let refused = wait(code).await.err().map(|error| error.to_string());
+            assert!(refused.is_some_and(|told| told.contains("default/a")), "{code}");
+        }
+        let unready = wait(503).await.ok();
+        assert!(unready.is_some_and(|unready| unready.len() == 1));
+    }
 
     fn deployment(replicas: u64, status: Value) -> Value {
         json!({"metadata": {"generation": 2}, "spec": {"replicas": replicas}, "status": status})

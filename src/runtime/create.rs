@@ -12,22 +12,39 @@ use super::transfer::Place;
 use super::trouble::{Refused, refused, status};
 
 const CREATE: &str = "create container";
+const STOP: &str = "stop container";
 
 impl Engine {
     /// An engine goes on with a creation whose caller has gone away: a run that is interrupted
     /// would look for what it has made before it is there. So the creation goes on here as well,
     /// and listing waits for it.
     pub(super) async fn create_to_the_end(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {
-        let under_way = Arc::clone(&self.creations).read_owned().await;
         let (engine, spec, name) = (self.clone(), spec.clone(), spec.name.clone());
-        let creation = tokio::spawn(async move {
-            let created = engine.create_container(&spec).await;
+        self.to_the_end(CREATE, name, async move { engine.create_container(&spec).await }).await
+    }
+
+    /// The same for a stop: the next run would take a container for one that runs which is about to end.
+    pub(super) async fn stop_to_the_end(&self, name: &str, grace_secs: u32) -> Result<(), RuntimeError> {
+        let (engine, container) = (self.clone(), name.to_owned());
+        let stop = async move { engine.stop_container(&container, grace_secs).await };
+        self.to_the_end(STOP, name.to_owned(), stop).await
+    }
+
+    async fn to_the_end<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        object: String,
+        change: impl Future<Output = Result<T, RuntimeError>> + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        let under_way = Arc::clone(&self.creations).read_owned().await;
+        let change = tokio::spawn(async move {
+            let changed = change.await;
             drop(under_way);
-            created
+            changed
         });
-        creation.await.unwrap_or_else(|error| {
-            Err(RuntimeError::Failed { operation: CREATE, object: name, source: error.into() })
-        })
+        change
+            .await
+            .unwrap_or_else(|error| Err(RuntimeError::Failed { operation, object, source: error.into() }))
     }
 
     async fn create_container(&self, spec: &ContainerSpec) -> Result<String, RuntimeError> {

@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// To be held, for reading, by a creation that goes past this type: the engine goes on with one
-    /// whose caller has been interrupted, so removing waits for all of them.
+    /// whose caller has been interrupted, so removing waits for all of them. Stops hold it as well.
     pub(crate) fn creations(&self) -> &Arc<RwLock<()>> {
         &self.creations
     }
@@ -91,7 +91,7 @@ impl Runtime for Engine {
     }
 
     async fn stop(&self, name: &str, grace_secs: u32) -> Result<(), RuntimeError> {
-        self.stop_container(name, grace_secs).await
+        self.stop_to_the_end(name, grace_secs).await
     }
 
     async fn wait(&self, name: &str) -> Result<i64, RuntimeError> {

@@ -8,6 +8,7 @@ use hoist::runtime::{Endpoint, Engine};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 #[derive(Debug, Clone)]
@@ -42,6 +43,7 @@ impl Request {
 struct State {
     requests: Vec<Request>,
     answers: Vec<Answer>,
+    held: Vec<(String, Arc<Notify>)>,
 }
 
 struct Answer {
@@ -108,6 +110,21 @@ impl FakeEngine {
         Engine::connect_any(vec![Endpoint::Unix(self.socket())]).await.unwrap()
     }
 
+    /// Requests whose line begins with `prefix` have no answer until the gate is notified.
+    pub(crate) fn hold(&self, prefix: &str) -> Arc<Notify> {
+        let gate = Arc::new(Notify::new());
+        self.state.lock().unwrap().held.push((prefix.to_owned(), Arc::clone(&gate)));
+        gate
+    }
+
+    /// Waits until a request whose line begins with `prefix` has come.
+    pub(crate) async fn was_asked(&self, prefix: &str) {
+        let asked = || self.state.lock().unwrap().requests.iter().any(|one| one.line.starts_with(prefix));
+        while !asked() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// What was asked since the last call, without what every connection begins with.
     pub(crate) fn requests(&self) -> Vec<Request> {
         let mut requests = std::mem::take(&mut self.state.lock().unwrap().requests);
@@ -151,7 +168,7 @@ async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Res
     let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
     let request = Request { line: plain(line), body: data.split_off(head_end) };
 
-    let (status, body) = {
+    let (status, body, gate) = {
         let mut state = state.lock().unwrap();
         let found = state
             .answers
@@ -162,9 +179,16 @@ async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Res
             answer.left = answer.left.map(|left| left - 1);
             (answer.status, answer.body.clone())
         });
+        let gate = state.held.iter().find(|(prefix, _)| request.line.starts_with(prefix.as_str()));
+        let gate = gate.map(|(_, gate)| Arc::clone(gate));
         state.requests.push(request);
-        answer.unwrap_or_else(|| (501, json!({"message": "the fake has no answer to that"})))
+        let (status, body) =
+            answer.unwrap_or_else(|| (501, json!({"message": "the fake has no answer to that"})));
+        (status, body, gate)
     };
+    if let Some(gate) = gate {
+        gate.notified().await;
+    }
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let length = body.len();
     let head = format!(

@@ -231,6 +231,29 @@ async fn a_removal_under_way_is_waited_for() {
     assert_eq!(engine.remove_volume("v").await.unwrap_err().to_string(), "remove volume v");
 }
 
+/// An interrupted `up` looks for what it leaves when the engine is through, not before.
+#[tokio::test]
+async fn a_stop_goes_on_when_its_caller_is_gone() {
+    const STOP: &str = "POST /containers/a/stop";
+    let fake = FakeEngine::start();
+    let engine = fake.connect().await;
+    fake.answer(STOP, 204, serde_json::Value::Null);
+    fake.answer("GET /containers/json", 200, json!([]));
+    let gate = fake.hold(STOP);
+    let stop = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.stop("a", 10).await }
+    });
+    fake.was_asked(STOP).await;
+    stop.abort();
+    assert!(stop.await.unwrap_err().is_cancelled());
+    let mut listing = std::pin::pin!(engine.list(Some("c")));
+    let early = tokio::time::timeout(std::time::Duration::from_millis(100), &mut listing).await;
+    assert!(early.is_err(), "the stop is still under way");
+    gate.notify_one();
+    assert_eq!(listing.await.unwrap(), []);
+}
+
 #[tokio::test]
 async fn states_are_read() {
     let fake = FakeEngine::start();

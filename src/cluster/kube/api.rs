@@ -34,7 +34,7 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    pub(super) fn new(client: kube::Client) -> Self {
+    pub(in crate::cluster) fn new(client: kube::Client) -> Self {
         Self { client, discovered: Mutex::default() }
     }
 

@@ -94,6 +94,9 @@ pub(super) async fn fips(cluster: &Cluster, number: u32) -> Result<(), BoxError>
 /// An emulated machine needs minutes.
 const RESTART_WITHIN: Duration = Duration::from_secs(15 * 60);
 
+/// Time for all steps of one login: an emulated machine needs minutes, one that hangs doesn't end.
+const PROVISION_WITHIN: Duration = Duration::from_secs(30 * 60);
+
 /// Starts a line of a node's stderr that tells which step comes next.
 const STEP: &str = "::step ";
 /// Starts one that tells of an optional step's failure.
@@ -105,7 +108,14 @@ const FAILED: &str = "::failed ";
 /// The first one that fails and isn't optional.
 pub(super) async fn run(cluster: &Cluster, number: u32, steps: &[Step]) -> Result<(), BoxError> {
     let command = [guest::SSH, "sudo", "bash", "-s"];
-    let output = cluster.engine.exec(&cluster.node(number), &command, joined(steps).as_bytes()).await?;
+    let (node, script) = (cluster.node(number), joined(steps));
+    let provisioning = cluster.engine.exec(&node, &command, script.as_bytes());
+    let Ok(output) = tokio::time::timeout(PROVISION_WITHIN, provisioning).await else {
+        let names: Vec<_> = steps.iter().map(|step| step.name).collect();
+        let told = format!("not within {} s", PROVISION_WITHIN.as_secs());
+        return Err(guest::failed(number, &names.join(", "), 1, &told).into());
+    };
+    let output = output?;
     for (step, told) in failed_optional(&output.stderr) {
         report::tell(format_args!("warning: {}: {step} failed: {told}", node_name(number)));
     }

@@ -42,6 +42,9 @@ pub(super) async fn addons(cluster: &Cluster, spec: &ClusterSpec) -> Result<(), 
         })
     })
     .await;
-    docker.remove_image(&pushed, None::<RemoveImageOptions>, None).await?;
-    done
+    // Why the push failed is of more use than why its name stays.
+    let removed = docker.remove_image(&pushed, None::<RemoveImageOptions>, None).await;
+    done?;
+    removed?;
+    Ok(())
 }

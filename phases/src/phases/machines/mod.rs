@@ -4,7 +4,7 @@ mod container;
 mod vm;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::{BoxFuture, join_all, try_join_all};
 
 use crate::engine::PhaseError;
 use crate::events::Outcome;
@@ -44,7 +44,10 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         }
         let mtu = cx.outputs.network.get()?.mtu;
         let changed = try_join_all(cx.spec.nodes.iter().map(|node| start(cx, node, mtu))).await?;
-        Ok(Outcome::changed(changed.into_iter().any(|changed| changed)))
+        match emulated(cx, &changed).await {
+            Some(cost) => Ok(Outcome::Warned(cost)),
+            None => Ok(Outcome::changed(changed.into_iter().any(|changed| changed))),
+        }
     }
     .boxed()
 }
@@ -77,6 +80,30 @@ async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseErr
         cx.events.step(PhaseId::Machines, format!("{} booted", node.name()));
     }
     Ok(booted)
+}
+
+/// What emulation costs, where machines that were just booted have no KVM.
+async fn emulated(cx: &Context, booted: &[bool]) -> Option<String> {
+    let machines = cx.spec.nodes.iter().zip(booted);
+    let machines = machines.filter(|(node, booted)| **booted && matches!(node.kind, NodeKind::Vm(_)));
+    let looks = machines.map(|(node, _)| async move {
+        let container = node_name(&cx.spec.name, &node.name());
+        let runs_on = accelerator(cx.ports.runtime.as_ref(), &container).await;
+        (runs_on.as_deref() == Some(EMULATED)).then(|| node.name())
+    });
+    let names: Vec<_> = join_all(looks).await.into_iter().flatten().collect();
+    (!names.is_empty()).then(|| cost_of_emulation(&names))
+}
+
+/// The accelerator where the engine's host has no KVM, or gives none to containers.
+const EMULATED: &str = "tcg";
+
+fn cost_of_emulation(names: &[String]) -> String {
+    format!(
+        "{} run without KVM, emulated: they take minutes where others take seconds, and a processor of the host \
+         each; /dev/kvm on the engine's host, or nested virtualization, ends that",
+        names.join(", ")
+    )
 }
 
 /// Lets the kubelet register with the addresses of all families, however the machine is joined: by
@@ -159,5 +186,17 @@ pub async fn release(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec)
     match node.kind {
         NodeKind::Container => Ok(()),
         NodeKind::Vm(_) => vm::release(runtime, spec, node).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulation_is_told_with_what_it_costs_and_what_ends_it() {
+        let told = cost_of_emulation(&["node01".to_owned(), "node02".to_owned()]);
+        assert!(told.starts_with("node01, node02 run without KVM"), "{told}");
+        assert!(told.contains("minutes") && told.contains("/dev/kvm"), "{told}");
     }
 }
