@@ -228,6 +228,79 @@ mod tests {
         assert!(matches!(Plan::new(&TWICE), Err(PlanError::Duplicate(PhaseId::Etcd))));
     }
 
+    /// Whether each phase stands once, behind all that it needs.
+    fn is_sound(plan: &Plan, wanted: usize) -> bool {
+        let mut before = BTreeSet::new();
+        plan.phases()
+            .all(|phase| phase.after.iter().all(|need| before.contains(need)) && before.insert(phase.id))
+            && before.len() == wanted
+    }
+
+    /// A graph whose phases, in this order, need some of those before them; listed in another order.
+    fn graph(order: &[PhaseId], needs: &[bool], listed: &[usize]) -> Vec<Phase> {
+        let all = order.iter().enumerate().map(|(index, id)| {
+            let chosen = |(other, _): &(usize, &PhaseId)| needs[(index * order.len() + other) % needs.len()];
+            let after =
+                order[..index].iter().enumerate().filter(chosen).map(|(_, id)| *id).collect::<Vec<_>>();
+            phase(*id, after.leak())
+        });
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|phase| order.iter().position(|id| *id == phase.id).map(|index| listed[index]));
+        all
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+        use proptest::sample::subsequence;
+
+        use super::*;
+
+        fn any_order() -> impl Strategy<Value = Vec<PhaseId>> {
+            Just(PhaseId::ALL.to_vec()).prop_shuffle()
+        }
+
+        proptest! {
+            #[test]
+            fn any_graph_is_ordered_by_need(
+                order in any_order(),
+                needs in proptest::collection::vec(any::<bool>(), 1..200),
+                listed in Just((0..PhaseId::ALL.len()).collect::<Vec<_>>()).prop_shuffle(),
+            ) {
+                let count = order.len();
+                let plan = Plan::new(graph(&order, &needs, &listed).leak());
+                prop_assert!(plan.is_ok_and(|plan| is_sound(&plan, count)));
+            }
+
+            #[test]
+            fn a_need_that_leads_back_is_a_cycle(
+                order in any_order(), needs in proptest::collection::vec(any::<bool>(), 1..200), from in 0_usize..100,
+            ) {
+                let listed: Vec<_> = (0..order.len()).collect();
+                let mut phases = graph(&order, &needs, &listed);
+                // A chain from the first to one behind it, and back.
+                let to = 1 + from % (order.len() - 1);
+                for index in 1..=to {
+                    phases[index].after = [phases[index].after, &[order[index - 1]]].concat().leak();
+                }
+                phases[0].after = vec![order[to]].leak();
+                let on_it = |ids: &Vec<PhaseId>| order[..=to].iter().all(|id| ids.contains(id));
+                prop_assert!(matches!(Plan::new(phases.leak()), Err(PlanError::Cycle(ids)) if on_it(&ids)));
+            }
+
+            #[test]
+            fn skips_change_no_order(skips in subsequence(PhaseId::ALL.to_vec(), 0..=PhaseId::ALL.len())) {
+                let whole = Plan::new(crate::phases::PHASES).ok();
+                let part = whole.clone().map(|plan| plan.skipping(&skips, "asked for"));
+                let (Some(whole), Some(part)) = (whole, part) else { return Err(TestCaseError::fail("no plan")) };
+                prop_assert!(is_sound(&part, crate::phases::PHASES.len()));
+                prop_assert!(whole.phases().map(|phase| phase.id).eq(part.phases().map(|phase| phase.id)));
+                for planned in &part.phases {
+                    prop_assert_eq!(planned.skip.is_some(), skips.contains(&planned.phase.id));
+                }
+            }
+        }
+    }
+
     #[test]
     fn hoists_own_plan_is_sound() {
         assert!(Plan::new(crate::phases::PHASES).is_ok());

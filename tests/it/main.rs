@@ -8,6 +8,7 @@
     reason = "a test that can't go on must fail loudly"
 )]
 
+mod cases;
 mod cli;
 mod config;
 mod down;

@@ -345,9 +345,8 @@ mod tests {
         Ok(())
     }
 
-    /// kamaji#527
     #[tokio::test]
-    async fn what_the_user_manages_is_left_alone_and_named() -> Check {
+    async fn kamaji_527_what_the_user_manages_is_left_alone_and_named() -> Check {
         let api = FakeApi::default()
             .answering("a", [(|| Ok(Applied::Foreign)) as fn() -> Answer])
             .answering("b", [(|| Ok(Applied::Created)) as fn() -> Answer]);

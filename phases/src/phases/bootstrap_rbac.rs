@@ -98,9 +98,8 @@ mod tests {
         Ok(())
     }
 
-    /// kubeadm#3310
     #[test]
-    fn the_api_server_may_talk_to_kubelets() -> Check {
+    fn kubeadm_3310_the_api_server_may_talk_to_kubelets() -> Check {
         let roles = roles()?;
         let binding = testing::find(&roles, "ClusterRoleBinding", "kubeadm:apiserver-kubelet-client");
         assert_eq!(binding["roleRef"]["name"], "system:kubelet-api-admin");

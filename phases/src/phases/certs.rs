@@ -156,7 +156,7 @@ mod tests {
 
     /// kind#2680, kind#3755: the certificate was not valid for the host in use.
     #[test]
-    fn the_api_server_answers_to_every_name_it_is_known_by() -> TestResult {
+    fn kind_2680_the_api_server_answers_to_every_name_it_is_known_by() -> TestResult {
         let inputs = PkiInputs::new(&spec(&["10.1.2.3"])?)?;
         let names = [
             "kubernetes",

@@ -122,9 +122,8 @@ mod tests {
         Ok(())
     }
 
-    /// minikube#9528
     #[test]
-    fn pods_take_the_mtu_of_the_network() -> Check {
+    fn minikube_9528_pods_take_the_mtu_of_the_network() -> Check {
         let objects = kube_router(&testing::spec()?, 1380)?;
         let map = testing::find(&objects, "ConfigMap", "kube-router");
         let conf: Value =

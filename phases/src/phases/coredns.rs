@@ -143,7 +143,7 @@ mod tests {
 
     /// coredns#2087, kubeadm#1292
     #[test]
-    fn never_asks_a_loopback_resolver() -> Check {
+    fn coredns_2087_never_asks_a_loopback_resolver() -> Check {
         let objects = objects(&testing::spec()?)?;
         let map = testing::find(&objects, "ConfigMap", "coredns");
         let corefile = map["data"]["Corefile"].as_str().unwrap_or_default();
@@ -159,7 +159,7 @@ mod tests {
 
     /// kubeadm#1931, cluster-api#9639: spread where possible, and no drain takes all replicas.
     #[test]
-    fn replicas_keep_apart() -> Check {
+    fn kubeadm_1931_replicas_keep_apart() -> Check {
         let objects = objects(&testing::spec()?)?;
         let spec = &testing::find(&objects, "Deployment", "coredns")["spec"];
         assert_eq!(spec["replicas"], 2);

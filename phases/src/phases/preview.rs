@@ -272,9 +272,8 @@ mod tests {
         Ok(())
     }
 
-    /// kamaji#641, kamaji#1165
     #[test]
-    fn one_field_redoes_what_depends_on_it_alone() -> Check {
+    fn kamaji_1165_one_field_redoes_what_depends_on_it_alone() -> Check {
         let present = test_spec();
         let mut sans = present.clone();
         sans.extra_sans = vec!["a.example".to_owned()];

@@ -134,7 +134,7 @@ fn a_second_run_writes_nothing() -> TestResult {
 
 /// kamaji#641: the certificate was kept when the names changed.
 #[test]
-fn changed_names_reissue_that_leaf_alone() -> TestResult {
+fn kamaji_641_changed_names_reissue_that_leaf_alone() -> TestResult {
     let files = fresh()?;
     for change in ["added", "removed"] {
         let mut inputs = inputs();

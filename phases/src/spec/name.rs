@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_breaks_later() {
+    fn kind_names_that_break_later_are_refused() {
         for name in ["", "-a", "a-", "A", "a_b", "a.b", "ä", "a b", &"x".repeat(MAX_NAME_LEN + 1)] {
             assert!(ClusterName::new(name).is_err(), "{name:?} was accepted");
         }

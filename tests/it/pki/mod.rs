@@ -163,7 +163,7 @@ fn openssl_reads_the_subject_names_and_usages_of_the_table() {
 }
 
 #[test]
-fn lifetimes_are_back_dated_by_five_minutes_and_end_after_one_or_ten_years() {
+fn k8s_76714_lifetimes_are_back_dated_by_five_minutes_and_end_after_one_or_ten_years() {
     let dir = Dir::with(&run(&Files::new()).unwrap().pki);
     let now = OffsetDateTime::now_utc().unix_timestamp();
     for spec in CERTS {

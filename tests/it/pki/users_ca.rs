@@ -23,7 +23,7 @@ fn files(dir: &Dir) -> Files {
 
 /// kamaji#1249: keys in PKCS#8 or SEC1 were refused.
 #[test]
-fn a_users_ca_is_taken_in_every_encoding() {
+fn kamaji_1249_a_users_ca_is_taken_in_every_encoding() {
     let cases: [(&str, &str, &[&str]); 9] = [
         ("RSA PKCS#1", "BEGIN RSA PRIVATE KEY", &["genrsa -traditional -out ca.key 2048"]),
         (

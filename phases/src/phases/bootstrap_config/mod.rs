@@ -107,7 +107,7 @@ mod tests {
 
     /// kind#2798, kueue#10296
     #[test]
-    fn cluster_info_is_signed_from_the_start() -> Check {
+    fn kind_2798_cluster_info_is_signed_from_the_start() -> Check {
         let spec = testing::spec()?;
         let objects = objects(&spec, CA)?;
         let data = &testing::find(&objects, "ConfigMap", "cluster-info")["data"];

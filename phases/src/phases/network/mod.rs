@@ -267,6 +267,17 @@ fn parse_facts(line: &str) -> Result<(u32, u64), NetworkError> {
 mod tests {
     use super::*;
 
+    /// A port that was free when somebody looked may be taken when it is used.
+    #[test]
+    fn kwok_475_the_engine_chooses_the_port_that_nobody_named() {
+        let mut spec = crate::spec::test_spec();
+        let asked = |spec: &ClusterSpec| owner(spec).publish.iter().map(|port| port.host).collect::<Vec<_>>();
+        assert_eq!(asked(&spec), [SocketAddr::from(([127, 0, 0, 1], 0))]);
+        let named = SocketAddr::from(([203, 0, 113, 7], 6443));
+        spec.listen_address = Some(named);
+        assert_eq!(asked(&spec), [named]);
+    }
+
     #[test]
     fn ipv6_is_turned_on_where_it_is_asked_for() -> Result<(), Box<dyn std::error::Error>> {
         use crate::phases::addon::testing;
