@@ -152,7 +152,7 @@ pub struct UpArgs {
     /// Configuration file; `-` reads stdin
     #[arg(short = 'f', long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Configuration of kubeadm's (v1beta3, v1beta4), for what neither flag nor file says
+    /// Configuration of kubeadm's (v1beta3, v1beta4, v1), for what neither flag nor file says
     #[arg(long, value_name = "FILE")]
     pub kubeadm_config: Option<PathBuf>,
     /// Use the network namespace of this container, which has br0 with 192.168.66.2 and DHCP; its

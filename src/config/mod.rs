@@ -39,6 +39,7 @@ use hoist_phases::spec::{Addon, BootstrapToken, ClusterName, ClusterSpec};
 
 use crate::cli::args::{Global, Progress, UpArgs};
 use crate::cluster::ready::Level;
+use crate::env;
 use crate::images::Disk;
 
 pub use ca::{CaError, UsersCa};
@@ -105,8 +106,14 @@ pub enum ConfigError {
 /// # Errors
 /// When the file can't be used, or the name breaks the rules.
 pub fn begin(global: &Global, args: &UpArgs) -> Result<(Document, ClusterName), ConfigError> {
-    let document = args.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    let mut document = args.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
     let name = name(global, Some(&document))?;
+    if let Some(given) = &global.name {
+        // The only setting that a variable can say; a flag wins over it.
+        let by_env = std::env::var(env::HOIST_NAME).is_ok_and(|value| value == *given);
+        let origin = if by_env { Origin::Env(env::HOIST_NAME) } else { Origin::Flag("--name") };
+        document.origins.set("name", origin);
+    }
     Ok((document, name))
 }
 

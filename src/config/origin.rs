@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Origin {
     /// A flag of the command line, with its dashes.
     Flag(&'static str),
+    /// A variable of the environment.
+    Env(&'static str),
     /// A place in a file; line and column count from 1.
     File { file: String, line: u64, column: u64 },
     /// A kubeadm configuration, which has no lines of its own here.
@@ -21,7 +23,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flag(flag) => f.write_str(flag),
+            Self::Flag(name) | Self::Env(name) => f.write_str(name),
             Self::File { file, line, column } => write!(f, "{file}, line {line}, column {column}"),
             Self::Kubeadm { file } => f.write_str(file),
             Self::Present => f.write_str("the cluster that is there"),

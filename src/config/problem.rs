@@ -36,7 +36,7 @@ impl Problem {
     fn placed(self, origins: &Origins) -> Self {
         let (field, rest) = self.field_and_rest();
         match origins.of(field) {
-            Some(Origin::Flag(flag)) => Self(format!("{flag}{rest}")),
+            Some(Origin::Flag(name) | Origin::Env(name)) => Self(format!("{name}{rest}")),
             Some(origin @ (Origin::File { .. } | Origin::Kubeadm { .. })) => {
                 Self(format!("{origin}: {field}{rest}"))
             }

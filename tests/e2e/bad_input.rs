@@ -5,6 +5,7 @@ use crate::support::{Done, Hoist, block, calm, containers, engine, things};
 
 const USAGE: i32 = 2;
 const IMAGES: i32 = 4;
+const PHASE: i32 = 5;
 const CONFLICT: i32 = 8;
 
 /// The program refused with this code, named what is wrong, and made nothing.
@@ -44,6 +45,18 @@ fn kubevirtci_656_two_components_on_one_port_are_refused() {
         .config("nodes: []\ncomponents:\n  kube-scheduler:\n    extraArgs:\n      secure-port: \"10257\"\n");
     let done = hoist.run(&["up", "--config", &config]);
     refused(&hoist, &done, USAGE, &["10257", "kube-scheduler", "kube-controller-manager"]);
+}
+
+/// It is no matter of waiting longer.
+#[test]
+fn envtest_a_component_that_ends_over_a_flag_is_told_with_its_last_words() {
+    let hoist = Hoist::new("flag");
+    let config = hoist
+        .config("nodes: []\ncomponents: {kube-scheduler: {extraArgs: {no-such-flag: x}}}\ntimeout: 10m\n");
+    let done = hoist.run(&["up", "--config", &config]);
+    let words = ["kube-scheduler", "exit code 1", "unknown flag: --no-such-flag"];
+    refused(&hoist, &done, PHASE, &words);
+    assert!(!done.stderr.contains("not within"), "{}", done.stderr);
 }
 
 #[test]

@@ -94,6 +94,18 @@ fn wrong_arguments_are_told_on_stderr() {
 }
 
 #[test]
+fn a_view_tells_what_the_environment_has_said() {
+    let home = Home::new();
+    let view = |args: &[&str]| {
+        let ran = ran(home.command(&[&["config", "view"], args].concat()).env("HOIST_NAME", "lane"));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    };
+    assert!(view(&[]).contains("name: lane  # HOIST_NAME\n"), "{}", view(&[]));
+    assert!(view(&["--name", "other"]).contains("name: other  # --name\n"));
+}
+
+#[test]
 fn wrong_settings_start_nothing() {
     let home = Home::new();
     for (args, part) in [

@@ -125,3 +125,62 @@ proptest! {
         judge(&format!("apiVersion: hoist.dev/v1alpha1\nkind: Cluster\n{text}"));
     }
 }
+
+/// Text that YAML takes for something else, or that needs quotes.
+fn any_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[ -~]{0,12}",
+        "[a-z]{1,4}\n[a-z]{1,4}",
+        proptest::sample::select(&WORDS[..]).prop_map(str::to_owned)
+    ]
+}
+
+prop_compose! {
+    /// Fields of a file that is right.
+    fn right()(
+        pods in 1_u8..60, services in 64_u8..120, mask in 20_u8..=26,
+        quota in 64_u32..700, ttl in 0_u32..100_000,
+        args in proptest::collection::btree_map("[a-z]{3,9}", any_value(), 0..4),
+        gates in proptest::collection::btree_map("[A-Z][a-z]{3,9}", any::<bool>(), 0..3),
+        sans in vec("[a-z]{1,8}\\.example", 0..3),
+        labels in proptest::collection::btree_map("[a-z]{1,8}", "[a-z0-9]{0,8}", 0..3),
+        counts in vec(0_u32..9, 0..3),
+        durable in any::<bool>(), spread in any::<bool>(), dual in any::<bool>(),
+    ) -> serde_json::Value {
+        let group = |count: &u32| serde_json::json!({"count": count, "labels": labels});
+        let six = |range: &str| if dual { format!(",{range}") } else { String::new() };
+        serde_json::json!({
+            "apiVersion": "hoist.dev/v1alpha1", "kind": "Cluster",
+            "networking": {
+                "podSubnet": format!("10.{pods}.0.0/16{}", six("fd11::/56")),
+                "serviceSubnet": format!("10.{services}.0.0/16{}", six("fd12::/112")),
+                "nodeMaskSizeIpv4": mask,
+            },
+            "etcd": {"durable": durable, "quota": format!("{quota}Mi")},
+            "tokenTtl": format!("{ttl}s"),
+            "extraSans": sans,
+            "featureGates": gates,
+            "components": {"kube-scheduler": {"extraArgs": args}},
+            "placement": {"spread": {"enabled": spread}},
+            "nodes": counts.iter().map(group).collect::<Vec<_>>(),
+        })
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_right_is_the_same_after_a_view(file in right()) {
+        let read = |text: &str| {
+            let file = parse_file(Path::new("c.yaml"), text).map_err(|error| error.to_string())?;
+            settings(Default::default(), Some(file), base(), None).map_err(|error| error.to_string())
+        };
+        let first = read(&file.to_string());
+        prop_assert!(first.is_ok(), "{:?}", first.err());
+        let first = first.unwrap();
+        let shown = view::yaml(&first, &Origin::Default);
+        match read(&shown) {
+            Ok(again) => prop_assert_eq!(again.spec, first.spec, "{}", shown),
+            Err(error) => prop_assert!(false, "{error}\n{shown}"),
+        }
+    }
+}
