@@ -16,6 +16,11 @@ pub const HOIST_KUBEVIRTCI_SUFFIX: &str = "HOIST_KUBEVIRTCI_SUFFIX";
 /// Directory of the manifests that the deploy flags of `kubevirtci run` install.
 pub const HOIST_KUBEVIRTCI_MANIFESTS: &str = "HOIST_KUBEVIRTCI_MANIFESTS";
 
+/// Proxies of this process, in the order that they are told. hoist asks the cluster and the engine without
+/// them and gives them to no container; `doctor` names them.
+pub const PROXIES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"];
+
 /// Set and not empty: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 

@@ -48,7 +48,7 @@ pub const CODES: &[(Code, &str)] = &[
     (NOT_READY, "the cluster, or what `hoist wait` was asked for, was not ready within the deadline"),
     (NO_CLUSTER, "there is no cluster of that name"),
     (CONFLICT, "a cluster of that name exists with other settings, or another hoist is working on it"),
-    (NOT_WELL, "`hoist status` or `hoist doctor` found something wrong with the cluster"),
+    (NOT_WELL, "`hoist status` found something wrong with the cluster, or a check of `hoist doctor` failed"),
     (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
 ];
 

@@ -10,6 +10,7 @@ pub mod error;
 pub mod exit;
 mod fetch;
 pub mod files;
+pub mod host;
 pub mod images;
 pub mod kubeconfig;
 pub mod kubevirtci;

@@ -57,8 +57,9 @@ pub enum Command {
     List(OutputArgs),
     /// Tell how a cluster's components and nodes are; exit code 9 when not all is well
     Status(OutputArgs),
-    /// Look for what keeps workloads from running; exit code 9 when something does
-    Doctor(OutputArgs),
+    /// Look for what is wrong with the engine, its host and the cluster, when there is one; exit code 9
+    /// when a check fails
+    Doctor(DoctorArgs),
     /// Apply manifests; what they refer to may appear meanwhile
     Apply(ApplyArgs),
     /// Return when Deployments are ready or a level is reached; exit code 6 when not in time
@@ -98,6 +99,13 @@ pub enum Command {
         /// Ask the one that runs here for what it can't do
         #[arg(long)]
         health: bool,
+    },
+    /// Print what only the host that this runs on can tell; runs in a container that `doctor` makes
+    #[command(hide = true)]
+    HostFacts {
+        /// A directory of the engine's making
+        #[arg(long)]
+        volume: PathBuf,
     },
     /// Write the reference pages that are made from the code
     #[command(hide = true)]
@@ -310,6 +318,16 @@ pub enum ConfigCommand {
 pub enum PhaseCommand {
     /// List the phases in an order they can run in
     List(OutputArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// Configuration file of a cluster that is to be made here; `-` reads stdin [default: the cluster's
+    /// own settings, or what `up` would take]
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -88,7 +88,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::List(output) => list::run(output.output).await,
         Command::Status(output) => status::run(&global, output.output).await,
-        Command::Doctor(output) => doctor::run(&global, output.output).await,
+        Command::Doctor(args) => doctor::run(&global, args).await,
         Command::Apply(args) => apply::run(&global, &args).await,
         Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
@@ -114,6 +114,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
             clap_complete::generate(shell, &mut Cli::command(), "hoist", &mut script);
             Ok(report::data(script)?)
         }
+        Command::HostFacts { volume } => Ok(crate::host::print(&volume)?),
         Command::Docs { dir } => docs::write(&dir),
         Command::Steward { health } => steward::run(health).await,
     }

@@ -9,52 +9,8 @@ use hoist_phases::ports::{Runtime as _, RuntimeError};
 
 use super::{Cluster, containers};
 use crate::error::BoxError;
+use crate::host::capabilities;
 use crate::report;
-
-/// Capabilities by their bit (Linux, include/uapi/linux/capability.h).
-const CAPABILITIES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
 
 /// A container that isn't privileged has none of the host's devices: it makes the two it needs.
 const DEVICES: &str = "mkdir -p /dev/net; \
@@ -149,11 +105,10 @@ async fn probe(
 /// The capabilities outside the bounding set that proc(5) tells of as `CapBnd`.
 fn missing(status: &str) -> Vec<&'static str> {
     let bounding = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
-    let Some(bounding) = bounding.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()) else {
-        return Vec::new();
-    };
-    let lacks = |bit: usize| bounding & (1 << bit) == 0;
-    CAPABILITIES.into_iter().enumerate().filter(|(bit, _)| lacks(*bit)).map(|(_, name)| name).collect()
+    bounding
+        .and_then(|text| u64::from_str_radix(text.trim(), 16).ok())
+        .map(capabilities::missing)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

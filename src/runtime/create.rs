@@ -89,7 +89,11 @@ impl Engine {
         Ok(id)
     }
 
-    async fn id_of(&self, name: Option<&str>, sharer: &str) -> Result<Option<String>, RuntimeError> {
+    pub(super) async fn id_of(
+        &self,
+        name: Option<&str>,
+        sharer: &str,
+    ) -> Result<Option<String>, RuntimeError> {
         let Some(name) = name else { return Ok(None) };
         match self.inspect_container(name).await? {
             Some(state) => Ok(Some(state.id)),

@@ -18,7 +18,93 @@ pub(super) struct Facts {
     pub(super) swap_limit: bool,
 }
 
+impl Facts {
+    fn product(&self) -> &'static str {
+        if self.podman { "podman" } else { "docker" }
+    }
+}
+
+/// Engines name machines as uname(1) does, images are named as Go does.
+fn go_architecture(machine: &str) -> &str {
+    match machine {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "armv7l" => "arm",
+        "i686" | "i386" => "386",
+        other => other,
+    }
+}
+
+/// What an engine says of itself and its host, for whoever looks for trouble.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    pub product: String,
+    pub version: String,
+    pub api_version: String,
+    pub endpoint: String,
+    /// As in Go: `amd64`, `arm64`.
+    pub architecture: String,
+    /// `1` or `2`.
+    pub cgroup_version: Option<String>,
+    pub cgroup_driver: Option<String>,
+    pub memory_bytes: u64,
+    /// The engine's own clock, RFC 3339.
+    pub time: Option<String>,
+    /// The proxies that the engine itself uses: HTTP, HTTPS, and what it reaches without them.
+    pub proxies: [Option<String>; 3],
+    /// By name; one with several subnets appears several times.
+    pub networks: Vec<(String, IpNet)>,
+}
+
 impl Engine {
+    /// Asks anew: what is told may change.
+    ///
+    /// # Errors
+    /// When the engine doesn't answer.
+    pub async fn about(&self) -> Result<About, RuntimeError> {
+        let info = async {
+            let info = self.docker.info().await;
+            info.map_err(|e| self.failed("ask about", "the container engine", e))
+        };
+        let (facts, networks, info) = tokio::try_join!(self.facts(), self.networks(), info)?;
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let machine = info.architecture.unwrap_or_default();
+        Ok(About {
+            product: facts.product().to_owned(),
+            version: facts.version.clone(),
+            api_version: self.docker.client_version().to_string(),
+            endpoint: self.endpoint.to_string(),
+            architecture: go_architecture(&machine).to_owned(),
+            cgroup_version: info
+                .cgroup_version
+                .map(|version| version.to_string())
+                .and_then(|v| filled(Some(v))),
+            cgroup_driver: info.cgroup_driver.map(|driver| driver.to_string()).and_then(|d| filled(Some(d))),
+            memory_bytes: facts.memory_bytes,
+            time: filled(info.system_time),
+            proxies: [info.http_proxy, info.https_proxy, info.no_proxy].map(filled),
+            networks,
+        })
+    }
+
+    /// Architecture of each of these images that the store has.
+    ///
+    /// # Errors
+    /// When the engine doesn't answer.
+    pub async fn architectures(
+        &self,
+        references: &[String],
+    ) -> Result<Vec<(String, Option<String>)>, RuntimeError> {
+        let looks = references.iter().map(|reference| async move {
+            match self.docker.inspect_image(reference).await {
+                Ok(image) => Ok((reference.clone(), image.architecture)),
+                Err(error) if status(&error) == Some(404) => Ok((reference.clone(), None)),
+                Err(error) => Err(self.failed("look for image", reference, error)),
+            }
+        });
+        try_join_all(looks).await
+    }
+
     pub(super) async fn facts(&self) -> Result<&Facts, RuntimeError> {
         self.facts.get_or_try_init(|| self.ask()).await
     }
@@ -39,7 +125,7 @@ impl Engine {
     pub(super) async fn engine_info(&self) -> Result<EngineInfo, RuntimeError> {
         let (facts, networks) = tokio::try_join!(self.facts(), self.networks())?;
         Ok(EngineInfo {
-            product: if facts.podman { "podman" } else { "docker" }.to_owned(),
+            product: facts.product().to_owned(),
             version: facts.version.clone(),
             api_version: self.docker.client_version().to_string(),
             cpus: facts.cpus,

@@ -13,6 +13,7 @@ mod info;
 mod interactive;
 mod lifecycle;
 mod logs;
+mod look;
 mod program;
 mod state;
 mod stats;
@@ -28,7 +29,9 @@ use hoist_phases::ports::{ContainerSpec, ContainerState, EngineInfo, ExecOutput,
 use tokio::sync::{OnceCell, RwLock};
 
 pub use connect::{ConnectError, Endpoint};
+pub use info::About;
 pub use logs::{LogLine, Stream};
+pub use look::{Look, VOLUME, Where};
 pub use stats::Stats;
 
 use info::Facts;

@@ -15,6 +15,7 @@ mod choices;
 mod configured;
 mod containment;
 mod dead_nodes;
+mod doctor;
 mod external;
 mod families;
 mod interrupted;

@@ -210,7 +210,7 @@ fn without_roles_the_doctor_knows_why(hoist: &Hoist) {
     );
     assert!(remedy.contains("placement.roles"), "{remedy}");
     let text = hoist.run(&["doctor"]).stdout;
-    assert!(text.contains("FAILED  pending-pods:") && text.contains("remedy:"), "{text}");
+    assert!(text.contains("fail     pending-pods:") && text.contains("remedy:"), "{text}");
 }
 
 fn steward(hoist: &Hoist) -> String {

@@ -146,6 +146,24 @@ fn an_absent_engine_has_a_code_and_a_hint() {
 }
 
 #[test]
+fn without_an_engine_the_doctor_still_tells_what_it_can() {
+    let home = Home::new();
+    let ran = home.run(&["doctor", "-o", "json"]);
+    assert_eq!(ran.code, exit::NOT_WELL.0, "{}", ran.stderr);
+    let checks: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    let state = |id: &str| checks.iter().find(|check| check["id"] == id).unwrap()["state"].clone();
+    assert_eq!(
+        (state("engine"), state("open-files"), state("proxies")),
+        (json!("fail"), json!("unknown"), json!("ok"))
+    );
+    let text = home.run(&["doctor"]).stdout;
+    assert!(
+        text.contains("fail     engine: none") && text.contains("no.sock") && text.contains("remedy: "),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_unknown_cluster_has_a_code() {
     let home = Home::new();
     for args in [

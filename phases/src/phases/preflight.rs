@@ -117,7 +117,7 @@ fn port_conflicts(spec: &ClusterSpec) -> Vec<Problem> {
 }
 
 /// Every port that a component listens on in the shared namespace.
-pub(super) fn ports(spec: &ClusterSpec) -> BTreeSet<(Component, u16)> {
+pub fn ports(spec: &ClusterSpec) -> BTreeSet<(Component, u16)> {
     wanted_ports(spec).into_iter().map(|(component, port, _)| (component, port)).collect()
 }
 

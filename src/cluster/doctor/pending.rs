@@ -5,11 +5,19 @@ use hoist_phases::spec::{ELSEWHERE, ROLE_LABEL_PREFIX};
 use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
 use serde_json::{Map, Value};
 
-use super::{Facts, Finding};
+use super::{Facts, Finding, State, Told, Verdict, cluster, count};
 use crate::cluster::selector::{is_met, shown};
 
-pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    facts.pods.iter().filter(|pod| is_unplaced(pod)).filter_map(|pod| finding(pod, &facts.nodes)).collect()
+pub(super) fn check(facts: &Facts) -> Verdict {
+    let cluster = cluster::of(facts)?;
+    let (pods, nodes) = (cluster.pods.as_ref()?, cluster.nodes.as_ref()?);
+    let unplaced = pods.iter().filter(|pod| is_unplaced(pod)).count();
+    let seen = format!("{}, {unplaced} without a node", count(pods.len(), "pod"));
+    Ok(Told { seen, findings: findings(pods, nodes) })
+}
+
+fn findings(pods: &[Value], nodes: &[Value]) -> Vec<Finding> {
+    pods.iter().filter(|pod| is_unplaced(pod)).filter_map(|pod| finding(pod, nodes)).collect()
 }
 
 /// The scheduler has tried and found no node.
@@ -24,6 +32,7 @@ fn finding(pod: &Value, nodes: &[Value]) -> Option<Finding> {
     let Unmet { shown: wanted, key, absent } = unmet(&pod["spec"], nodes)?;
     let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
     Some(Finding {
+        state: State::Fail,
         reason: format!(
             "pod {}/{} waits for a node with {wanted}, and none has it",
             text("namespace"),
@@ -104,7 +113,16 @@ mod tests {
 
     use super::*;
 
-    fn facts(spec: Value) -> Facts {
+    struct Seen {
+        pods: Vec<Value>,
+        nodes: Vec<Value>,
+    }
+
+    fn check(seen: &Seen) -> Vec<Finding> {
+        findings(&seen.pods, &seen.nodes)
+    }
+
+    fn facts(spec: Value) -> Seen {
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
         let pod = json!({
             "metadata": {"namespace": "n", "name": "p"}, "spec": spec,
@@ -112,7 +130,7 @@ mod tests {
         });
         let node = |labels: Value| json!({"metadata": {"labels": labels}});
         let nodes = vec![node(json!({"disk": "ssd", "cores": "4"})), node(json!({"zone": "a"}))];
-        Facts { nodes, pods: vec![pod] }
+        Seen { pods: vec![pod], nodes }
     }
 
     fn terms(terms: &[&[Value]]) -> Value {

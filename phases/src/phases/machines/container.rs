@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(180);
 /// Everything systemd, runc and kubelet use. SYS_RESOURCE is left out on purpose: engines that
 /// don't have it themselves refuse to give it, and containerd can be told to do without. BPF and
 /// PERFMON are unknown to older engines, and SYS_ADMIN includes what they allow (capabilities(7)).
-const CAPABILITIES: [&str; 28] = [
+pub(super) const CAPABILITIES: [&str; 28] = [
     "AUDIT_CONTROL",
     "AUDIT_READ",
     "AUDIT_WRITE",

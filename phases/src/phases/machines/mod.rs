@@ -17,6 +17,9 @@ use crate::spec::{ClusterName, ClusterSpec, Family, NodeKind, NodeSpec};
 /// Label value of a node's container.
 pub const ROLE: &str = "node";
 
+/// What the container of a node may do, when it is no virtual machine.
+pub const CAPABILITIES: &[&str] = &container::CAPABILITIES;
+
 /// Reads an archive of images into the namespace that the kubelet's containers come from.
 pub const IMPORT: [&str; 6] = ["ctr", "--namespace", "k8s.io", "images", "import", "-"];
 

@@ -101,7 +101,7 @@ pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
 }
 
 /// The API port; beside it that of konnectivity's agents, when some are elsewhere.
-fn published(spec: &ClusterSpec) -> Vec<ContainerPort> {
+pub fn published(spec: &ClusterSpec) -> Vec<ContainerPort> {
     let Some(listen) = spec.listen_address else { return vec![ContainerPort::on_loopback(API_PORT)] };
     let agents = spec.publishes_konnectivity().then(|| ContainerPort {
         container: konnectivity::AGENT_PORT,
