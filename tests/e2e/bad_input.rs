@@ -52,9 +52,9 @@ fn kubevirtci_656_two_components_on_one_port_are_refused() {
 fn envtest_a_component_that_ends_over_a_flag_is_told_with_its_last_words() {
     let hoist = Hoist::new("flag");
     let config = hoist
-        .config("nodes: []\ncomponents: {kube-scheduler: {extraArgs: {no-such-flag: x}}}\ntimeout: 10m\n");
+        .config("nodes: []\ncomponents: {kube-apiserver: {extraArgs: {no-such-flag: x}}}\ntimeout: 10m\n");
     let done = hoist.run(&["up", "--config", &config]);
-    let words = ["kube-scheduler", "exit code 1", "unknown flag: --no-such-flag"];
+    let words = ["kube-apiserver", "exit code 1", "unknown flag: --no-such-flag"];
     refused(&hoist, &done, PHASE, &words);
     assert!(!done.stderr.contains("not within"), "{}", done.stderr);
 }
