@@ -60,6 +60,8 @@ pub enum Command {
     /// Look for what is wrong with the engine, its host and the cluster, when there is one; exit code 9
     /// when a check fails
     Doctor(DoctorArgs),
+    /// Tell what processor time and memory each component and node takes
+    Report(ReportArgs),
     /// Apply manifests; what they refer to may appear meanwhile
     Apply(ApplyArgs),
     /// Return when Deployments are ready or a level is reached; exit code 6 when not in time
@@ -261,6 +263,19 @@ pub struct UpArgs {
     /// Write where the time went, in Chrome's trace format, and a page of the timeline beside it (.html)
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+}
+
+/// What `report` is to do.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// How long to watch
+    #[arg(long = "for", value_name = "DURATION", default_value = "10s")]
+    pub duration: String,
+    /// Write a page with bars as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// The size of nodes that are virtual machines.

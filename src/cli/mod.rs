@@ -22,6 +22,7 @@ mod signals;
 mod status;
 mod steward;
 mod up;
+mod usage;
 mod version;
 mod wait;
 
@@ -87,6 +88,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Plan { output, up } => plan::run(&global, output, *up).await,
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::List(output) => list::run(output.output).await,
+        Command::Report(args) => usage::run(&global, &args).await,
         Command::Status(output) => status::run(&global, output.output).await,
         Command::Doctor(args) => doctor::run(&global, args).await,
         Command::Apply(args) => apply::run(&global, &args).await,

@@ -9,3 +9,4 @@ pub mod ready;
 pub mod rollout;
 pub(crate) mod selector;
 pub mod status;
+pub mod usage;

@@ -47,6 +47,32 @@ pub fn table<const N: usize>(header: &[&str; N], rows: impl IntoIterator<Item = 
     markup
 }
 
+/// A row for each name, its bar as long as its value, with `text` behind it.
+pub fn bars<'a>(rows: impl Iterator<Item = (&'a str, u64, String)>) -> String {
+    const LEFT: u64 = 220;
+    const LENGTH: u64 = 800;
+    const HEIGHT: u64 = 24;
+    let rows: Vec<_> = rows.collect();
+    let largest = rows.iter().map(|(_, value, _)| *value).max().unwrap_or_default().max(1);
+    let mut markup = String::new();
+    for (index, (name, value, text)) in (0_u64..).zip(&rows) {
+        let (y, length) = (index * HEIGHT, value.saturating_mul(LENGTH) / largest);
+        let _ = writeln!(
+            markup,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><rect x=\"{LEFT}\" y=\"{y}\" width=\"{length}\" \
+             height=\"18\" fill=\"var(--bar)\"/><text x=\"{}\" y=\"{}\">{}</text>",
+            LEFT - 8,
+            y + 14,
+            escape(name),
+            LEFT + length + 8,
+            y + 14,
+            escape(text)
+        );
+    }
+    let height = HEIGHT * u64::try_from(rows.len()).unwrap_or_default();
+    format!("<svg viewBox=\"0 0 1200 {height}\" role=\"img\">\n{markup}</svg>")
+}
+
 /// Colours for light and dark; everything else is the browser's.
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1c2430; --paper: #fff; --faint: #d5dae1; --bar: #9db4d3;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::{Hoist, archive_files, calm, containers, inspect, processes_in, state};
+use crate::support::{
+    Hoist, archive_files, block, calm, containers, engine, inspect, pid, processes_in, state,
+};
 
 const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
@@ -37,6 +39,33 @@ fn components_are_as_tight_as_can_be() {
             assert_eq!(all["Config"]["User"], "65532:65532", "{component}");
         }
     }
+}
+
+/// A controller that a node's systemd mounts where the host had none is a hierarchy of the whole kernel, of
+/// which the engine knows nothing: it counted no container's use any more.
+#[test]
+fn a_node_has_no_control_groups_but_those_the_engine_gave_it() {
+    let (shared, _calm) = calm();
+    let node = format!("hoist-{}-node01", shared.hoist.name);
+    let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", pid(&node))).expect("it runs");
+    let groups: Vec<_> = mounts.lines().filter(|line| line.contains(" - cgroup")).collect();
+    assert!(!groups.is_empty(), "{mounts}");
+    for line in groups {
+        // Fields as in proc_pid_mountinfo(5): the fourth is what of the hierarchy is seen.
+        assert_ne!(line.split(' ').nth(3), Some("/"), "{line}");
+    }
+    let used = block(engine().stats(&node)).expect("the engine can tell");
+    assert!(used.rss_bytes > 0 && used.rss_bytes <= used.memory_bytes, "{used:?}");
+    let told: Value = serde_json::from_str(&shared.hoist.ok(&["report", "--for", "1s", "-o", "json"])).unwrap();
+    let sum: u64 = rows(&told, "components").map(|row| row["rssBytes"].as_u64().unwrap()).sum();
+    assert_eq!(told["controlPlane"]["rssBytes"], sum);
+    let names: Vec<_> = rows(&told, "components").map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(COMPONENTS.iter().all(|component| names.contains(component)), "{told}");
+    assert_eq!(rows(&told, "nodes").filter(|row| row["name"] == "node01").count(), 1, "{told}");
+}
+
+fn rows<'a>(report: &'a Value, what: &str) -> impl Iterator<Item = &'a Value> {
+    report[what].as_array().expect("a list").iter()
 }
 
 #[test]
