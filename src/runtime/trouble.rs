@@ -28,7 +28,9 @@ pub(super) enum Refused {
     NoFile,
     #[error("the engine ended the answer early")]
     NoAnswer,
-    #[error("the engine has no figures of it: it can't read the container's control groups, or it doesn't run")]
+    #[error(
+        "the engine has no figures of it: it can't read the container's control groups, or it doesn't run"
+    )]
     NoFigures,
     #[error("still there after {seconds} s: {last}")]
     Deadline { seconds: u64, last: String },

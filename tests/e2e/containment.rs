@@ -56,7 +56,8 @@ fn a_node_has_no_control_groups_but_those_the_engine_gave_it() {
     }
     let used = block(engine().stats(&node)).expect("the engine can tell");
     assert!(used.rss_bytes > 0 && used.rss_bytes <= used.memory_bytes, "{used:?}");
-    let told: Value = serde_json::from_str(&shared.hoist.ok(&["report", "--for", "1s", "-o", "json"])).unwrap();
+    let told: Value =
+        serde_json::from_str(&shared.hoist.ok(&["report", "--for", "1s", "-o", "json"])).unwrap();
     let sum: u64 = rows(&told, "components").map(|row| row["rssBytes"].as_u64().unwrap()).sum();
     assert_eq!(told["controlPlane"]["rssBytes"], sum);
     let names: Vec<_> = rows(&told, "components").map(|row| row["name"].as_str().unwrap()).collect();

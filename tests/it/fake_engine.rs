@@ -147,6 +147,32 @@ pub(crate) fn volume(name: &str, labels: Value) -> Value {
     json!({"Name": name, "Driver": "local", "Mountpoint": "", "Labels": labels, "Options": null, "Scope": "local"})
 }
 
+/// The value of a header field.
+fn field<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
+    let fields = head.lines().filter_map(|line| line.split_once(':'));
+    fields.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
+}
+
+/// What came in chunks (RFC 9112, 7.1), once the last one is there.
+fn joined(mut chunks: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|window| window == b"\r\n")?;
+        let size =
+            std::str::from_utf8(&chunks[..end]).ok().and_then(|hex| usize::from_str_radix(hex, 16).ok())?;
+        let (from, to) = (end + 2, end + 2 + size);
+        // Each ends with an empty line of its own.
+        if chunks.len() < to + 2 {
+            return None;
+        }
+        if size == 0 {
+            return Some(whole);
+        }
+        whole.extend_from_slice(&chunks[from..to]);
+        chunks = &chunks[to + 2..];
+    }
+}
+
 async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Result<()> {
     let mut data = Vec::new();
     let head_end = loop {
@@ -158,15 +184,21 @@ async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Res
         }
     };
     let head = String::from_utf8_lossy(&data[..head_end]).into_owned();
-    let length = head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-    });
-    while data.len() < head_end + length.unwrap_or_default() {
-        stream.read_buf(&mut data).await?;
+    let mut body = data.split_off(head_end);
+    if field(&head, "transfer-encoding").is_some_and(|value| value == "chunked") {
+        body = loop {
+            if let Some(whole) = joined(&body) {
+                break whole;
+            }
+            stream.read_buf(&mut body).await?;
+        };
+    }
+    let length = field(&head, "content-length").and_then(|value| value.parse::<usize>().ok());
+    while body.len() < length.unwrap_or_default() {
+        stream.read_buf(&mut body).await?;
     }
     let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
-    let request = Request { line: plain(line), body: data.split_off(head_end) };
+    let request = Request { line: plain(line), body };
 
     let (status, body, gate) = {
         let mut state = state.lock().unwrap();
