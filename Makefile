@@ -2,7 +2,7 @@
 #
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
-#   make test | test-vm | test-kubevirtci | test-versions | bench | lint | images | kubevirtci-image
+#   make test | test-vm | test-kubevirtci | test-faults | test-versions | bench | lint | images | kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -20,7 +20,7 @@ HOIST = $(TARGET)/hoist
 # Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
-.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-versions lint build setup
+.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-faults test-versions lint build setup
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -51,6 +51,10 @@ bench: images
 # More of kubevirtci's cluster-up than `test` has, from the same stand-in for its cluster image.
 test-kubevirtci: setup
 	@scripts/test kubevirtci
+
+# Clusters that lose containers, their data, or the hoist that makes them: half an hour.
+test-faults: setup
+	@scripts/test faults
 
 # Every pinned version of Kubernetes; building the images of one takes ten to twenty minutes, once.
 test-versions: setup

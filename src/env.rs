@@ -21,6 +21,11 @@ pub const HOIST_KUBEVIRTCI_MANIFESTS: &str = "HOIST_KUBEVIRTCI_MANIFESTS";
 pub const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"];
 
+/// Where the program ends itself by SIGKILL, in builds with the feature `faults` alone: `started:PHASE`,
+/// `finished:PHASE`, or `call:N` after the N-th call to engine or API.
+#[cfg(feature = "faults")]
+pub const HOIST_FAULT: &str = "HOIST_FAULT";
+
 /// Set and not empty: no colours (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 

@@ -2,6 +2,7 @@
 //! the file stays, fields hoist doesn't know included; comments and the order of keys don't, as
 //! with kubectl's own `config` commands.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,15 +11,18 @@ use hoist_phases::ports::{Store as _, StoreError};
 use hoist_phases::spec::ClusterName;
 use serde_json::{Map, Value, json};
 
-use crate::env;
 use crate::files::{self, FileError, KubeconfigLock};
 use crate::store::StateDir;
+use crate::{digest, env};
 
 /// How long another program may hold the file's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// File of the state directory that names the kubeconfig merged into.
 const RECORD: &str = "merged-into";
+
+/// File of the state directory that names the files written to.
+const COPIES: &str = "written-to.json";
 
 /// The three lists of a kubeconfig, with the field each entry holds its value in.
 const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("contexts", "context"), ("users", "user")];
@@ -75,8 +79,7 @@ pub fn merge(
 /// # Errors
 /// As [`merge`].
 pub fn unmerge_if_merged(state: &StateDir, cluster: &ClusterName) -> Result<bool, KubeconfigError> {
-    let Some(noted) = state.read(RECORD).map_err(KubeconfigError::Record)? else { return Ok(false) };
-    let path = PathBuf::from(String::from_utf8_lossy(&noted).into_owned());
+    let Some(path) = merged_into(state)? else { return Ok(false) };
     if path.exists() {
         let _lock = KubeconfigLock::acquire(&path, LOCK_WAIT)?;
         if let Some(present) = read(&path)? {
@@ -85,6 +88,86 @@ pub fn unmerge_if_merged(state: &StateDir, cluster: &ClusterName) -> Result<bool
     }
     state.remove(RECORD).map_err(KubeconfigError::Record)?;
     Ok(true)
+}
+
+/// Writes the cluster's access to a file of its own, and notes it for [`refresh`].
+///
+/// # Errors
+/// When it can't be written.
+pub fn write_copy(state: &StateDir, path: &Path, admin: &str) -> Result<(), KubeconfigError> {
+    files::write_through(path, admin.as_bytes(), files::PRIVATE)?;
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut copies = copies(state)?;
+    copies.insert(path, digest::of_bytes(admin.as_bytes()));
+    note_copies(state, &copies)
+}
+
+/// Brings up to date what [`merge`] and [`write_copy`] wrote: a port of the engine's choice is another
+/// after its restart, and certificates end. Gives the files that changed. What is no longer there, or was
+/// changed by somebody else since, is left alone.
+///
+/// # Errors
+/// When a file can't be read or written.
+pub fn refresh(
+    state: &StateDir,
+    cluster: &ClusterName,
+    admin: &str,
+) -> Result<Vec<PathBuf>, KubeconfigError> {
+    let mut written = Vec::new();
+    let mut copies = copies(state)?;
+    let new = digest::of_bytes(admin.as_bytes());
+    for (path, noted) in &mut copies {
+        let untouched = files::read(path)?.is_some_and(|content| digest::of_bytes(&content) == *noted);
+        if untouched && *noted != new {
+            files::write_through(path, admin.as_bytes(), files::PRIVATE)?;
+            noted.clone_from(&new);
+            written.push(path.clone());
+        }
+    }
+    if !written.is_empty() {
+        note_copies(state, &copies)?;
+    }
+    let Some(path) = merged_into(state)?.filter(|path| path.exists()) else { return Ok(written) };
+    let _lock = KubeconfigLock::acquire(&path, LOCK_WAIT)?;
+    let Some(present) = read(&path)? else { return Ok(written) };
+    let (entry, before) = (entry_name(cluster), parse(&path, &present)?);
+    let listed = |list| {
+        before
+            .get(list)
+            .and_then(Value::as_array)
+            .is_some_and(|all| all.iter().any(|old| old["name"] == entry))
+    };
+    if listed("clusters") && listed("users") {
+        let merged = merged(&path, Some(&present), admin, &entry, false)?;
+        // The user's own choices, of a context with a namespace as well, stay.
+        let same = |list| merged.get(list) == before.get(list);
+        if !(same("clusters") && same("users")) {
+            let mut fields = before;
+            for list in ["clusters", "users"] {
+                fields.insert(list.to_owned(), merged[list].clone());
+            }
+            write(&path, &Value::Object(fields))?;
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
+
+/// Files that hold nothing but the cluster's access, with the SHA-256 that each was written with.
+fn copies(state: &StateDir) -> Result<BTreeMap<PathBuf, String>, KubeconfigError> {
+    let noted = state.read(COPIES).map_err(KubeconfigError::Record)?;
+    // A note that can't be read costs no more than a file that isn't kept up to date.
+    Ok(noted.and_then(|noted| serde_json::from_slice(&noted).ok()).unwrap_or_default())
+}
+
+fn note_copies(state: &StateDir, copies: &BTreeMap<PathBuf, String>) -> Result<(), KubeconfigError> {
+    let json = serde_json::to_vec(copies).unwrap_or_default();
+    state.write(COPIES, &json).map_err(KubeconfigError::Record)
+}
+
+fn merged_into(state: &StateDir) -> Result<Option<PathBuf>, KubeconfigError> {
+    let noted = state.read(RECORD).map_err(KubeconfigError::Record)?;
+    Ok(noted.map(|noted| PathBuf::from(String::from_utf8_lossy(&noted).into_owned())))
 }
 
 /// The first file of `$KUBECONFIG`, else `~/.kube/config`.

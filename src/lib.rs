@@ -8,6 +8,8 @@ mod digest;
 pub mod env;
 pub mod error;
 pub mod exit;
+#[cfg(feature = "faults")]
+mod faults;
 mod fetch;
 pub mod files;
 pub mod host;

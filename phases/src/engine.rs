@@ -52,11 +52,25 @@ pub struct PhaseFailure {
 pub struct Events {
     sender: UnboundedSender<Event>,
     begin: Instant,
+    #[cfg(feature = "faults")]
+    observer: Option<fn(&Event)>,
 }
 
 impl Events {
     pub fn new(sender: UnboundedSender<Event>) -> Self {
-        Self { sender, begin: Instant::now() }
+        Self {
+            sender,
+            begin: Instant::now(),
+            #[cfg(feature = "faults")]
+            observer: None,
+        }
+    }
+
+    /// Calls `observer` with each event, at the place in the run where it is sent.
+    #[cfg(feature = "faults")]
+    #[must_use]
+    pub fn observed(self, observer: fn(&Event)) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// Milliseconds since the run began.
@@ -71,6 +85,10 @@ impl Events {
 
     /// A consumer that has gone away is no reason to stop a run.
     pub fn send(&self, event: Event) {
+        #[cfg(feature = "faults")]
+        if let Some(observer) = self.observer {
+            observer(&event);
+        }
         let _ = self.sender.send(event);
     }
 

@@ -53,6 +53,10 @@ pub enum Command {
         /// Name of the cluster, the same as --name
         cluster: Option<String>,
     },
+    /// Freeze all containers of a cluster, its nodes too; no processor time is spent on it any more
+    Pause,
+    /// Let a paused cluster go on, and return when its nodes are Ready
+    Resume(ResumeArgs),
     /// List the clusters of this engine
     List(OutputArgs),
     /// Tell how a cluster's components and nodes are; exit code 9 when not all is well
@@ -471,6 +475,13 @@ pub struct JoinCommandArgs {
     #[arg(long, value_name = "DURATION", default_value = "24h")]
     pub token_ttl: String,
     #[command(flatten)]
+#[derive(Debug, Clone, Args)]
+pub struct ResumeArgs {
+    /// Time until the API server and the nodes are ready
+    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    pub timeout: String,
+}
+
     pub output: OutputArgs,
 }
 

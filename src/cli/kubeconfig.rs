@@ -3,7 +3,7 @@
 use super::args::{Global, KubeconfigArgs};
 use super::session::Session;
 use crate::error::BoxError;
-use crate::{files, kubeconfig, report};
+use crate::{kubeconfig, report};
 
 pub(super) fn run(global: &Global, args: &KubeconfigArgs) -> Result<(), BoxError> {
     let session = Session::new(global)?;
@@ -19,7 +19,7 @@ pub(super) fn run(global: &Global, args: &KubeconfigArgs) -> Result<(), BoxError
     }
     let admin = session.kubeconfig()?;
     if let Some(path) = write {
-        files::write_through(path, admin.as_bytes(), files::PRIVATE)?;
+        kubeconfig::write_copy(&session.state, path, &admin)?;
         report::tell(format_args!("wrote {}", path.display()));
     } else if *merge {
         let path = kubeconfig::merge(&session.state, &session.name, &admin, *switch)?;

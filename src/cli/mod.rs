@@ -16,6 +16,7 @@ mod logs;
 mod machine;
 mod node;
 mod phase;
+mod pause;
 mod plan;
 mod session;
 mod signals;
@@ -91,6 +92,8 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Report(args) => usage::run(&global, &args).await,
         Command::Status(output) => status::run(&global, output.output).await,
         Command::Doctor(args) => doctor::run(&global, args).await,
+        Command::Pause => pause::pause(&global).await,
+        Command::Resume(args) => pause::resume(&global, &args).await,
         Command::Apply(args) => apply::run(&global, &args).await,
         Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),

@@ -7,6 +7,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::args::{Format, Global};
 use super::session::{self, Session, SessionError};
+use crate::cluster::identity;
 use crate::cluster::kube::Connector;
 use crate::cluster::status::{Overall, Status, status};
 use crate::error::BoxError;
@@ -39,7 +40,9 @@ pub(super) async fn look(session: &Session) -> Result<Status, BoxError> {
         Err(_) => None,
     };
     let spec = session.spec_if_any().ok().flatten();
-    let status = status(engine.as_ref(), api.as_deref(), session.name.as_str(), spec.as_ref()).await?;
+    let noted = identity::noted(&session.state).ok().flatten();
+    let (api, name) = (api.as_deref(), session.name.as_str());
+    let status = status(engine.as_ref(), api, name, spec.as_ref(), noted.as_deref()).await?;
     if status.overall == Overall::Absent {
         return Err(SessionError::NoCluster(session.name.clone()).into());
     }
@@ -101,15 +104,12 @@ pub(super) fn nodes(status: &Status) -> String {
     report::table(["NODE", "KIND", "READY", "CONTAINER", "VERSION", "ADDRESSES", "AGE"], rows)
 }
 
-/// Time since a moment in RFC 3339, in its two largest units as kubectl shows it: `45s`, `3m20s`, `2d5h`.
+/// Time since a moment in RFC 3339.
 fn age(since: &str, now: OffsetDateTime) -> Option<String> {
     let since = OffsetDateTime::parse(since, &Rfc3339).ok()?;
     // Clocks of one machine, yet one may have been set.
-    let secs = (now - since).whole_seconds().max(0);
-    let units = [(secs / 86_400, 'd'), (secs / 3_600 % 24, 'h'), (secs / 60 % 60, 'm'), (secs % 60, 's')];
-    let largest = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
-    let shown = units.iter().skip(largest).take(2).filter(|(count, _)| *count > 0 || secs == 0);
-    Some(shown.map(|(count, unit)| format!("{count}{unit}")).collect())
+    let secs = u64::try_from((now - since).whole_seconds()).unwrap_or_default();
+    Some(report::span(secs))
 }
 
 #[cfg(test)]

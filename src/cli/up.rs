@@ -10,7 +10,7 @@ use hoist_phases::engine::{Events, PhaseFailure, Plan, run as run_plan};
 use hoist_phases::events::Event;
 use hoist_phases::phases::{Context, Outputs, PHASES, PhaseId};
 use hoist_phases::pki::CertId;
-use hoist_phases::ports::{Ports, Store as _};
+use hoist_phases::ports::{KubeConnect as _, Ports, Store as _};
 use hoist_phases::spec::ClusterSpec;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -22,8 +22,10 @@ use super::signals::{Interrupted, interrupted};
 use crate::cluster::down::Snapshot;
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::{self, ReadyError, Target};
+use crate::cluster::{identity, pause};
 use crate::config::{self, Settings, UsersCa};
 use crate::error::BoxError;
+use crate::kubeconfig;
 use crate::report::{self, Profile, Record, Style, Times};
 use crate::runtime::Engine;
 
@@ -95,6 +97,7 @@ pub(super) async fn apply(
     };
     match result {
         Ok(times) => {
+            afterwards(session).await;
             summary(session, &settings, style, &times);
             Ok(())
         }
@@ -112,6 +115,51 @@ pub(super) async fn apply(
             Err(error)
         }
     }
+}
+
+/// What follows from a run that went well. The cluster is up, whatever becomes of this.
+async fn afterwards(session: &Session) {
+    let name = &session.name;
+    match know_data(session).await {
+        Ok(false) => {}
+        Ok(true) => report::tell(format_args!(
+            "warning: the data of cluster {name} was lost: etcd held it in memory, and its containers had ended; \
+             everything but hoist's own objects is gone"
+        )),
+        Err(error) => {
+            report::tell(format_args!(
+                "warning: can't tell whose data the cluster has: {}",
+                causes(error.as_ref())
+            ));
+        }
+    }
+    let refreshed =
+        session.kubeconfig().and_then(|admin| Ok(kubeconfig::refresh(&session.state, name, &admin)?));
+    match refreshed {
+        Ok(written) => {
+            for path in written {
+                report::tell(format_args!("wrote the cluster's access anew into {}", path.display()));
+            }
+        }
+        Err(error) => {
+            report::tell(format_args!(
+                "warning: a kubeconfig written earlier is out of date: {}",
+                causes(error.as_ref())
+            ));
+        }
+    }
+}
+
+/// Notes which data the cluster has; `true` when it was another's before.
+async fn know_data(session: &Session) -> Result<bool, BoxError> {
+    let noted = identity::noted(&session.state)?;
+    let api = Connector.connect(&session.kubeconfig()?).await?;
+    let Some(present) = identity::present(api.as_ref()).await? else { return Ok(false) };
+    if noted.as_ref() == Some(&present) {
+        return Ok(false);
+    }
+    identity::note(&session.state, &present)?;
+    Ok(noted.is_some())
 }
 
 /// What a failed run has made anew of a cluster that was there is not what is recorded.
@@ -147,9 +195,15 @@ pub(super) async fn bring_up(
     settings: &Settings,
     style: Style,
 ) -> Result<Times, BoxError> {
+    let resumed = pause::resume(engine.as_ref(), session.name.as_str()).await?;
+    if resumed > 0 {
+        report::tell(format_args!("cluster {} was paused; it goes on", session.name));
+    }
     let (sender, receiver) = unbounded_channel();
     let display = report::follow(style, receiver);
     let events = Events::new(sender);
+    #[cfg(feature = "faults")]
+    let events = events.observed(crate::faults::at);
     let ports = Ports {
         runtime: Arc::clone(engine) as _,
         store: Arc::new(session.state.clone()),

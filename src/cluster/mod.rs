@@ -4,7 +4,9 @@
 
 pub mod doctor;
 pub mod down;
+pub mod identity;
 pub mod kube;
+pub mod pause;
 pub mod ready;
 pub mod rollout;
 pub(crate) mod selector;

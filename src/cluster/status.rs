@@ -14,6 +14,7 @@ use hoist_phases::spec::{ClusterSpec, Component};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::identity;
 use super::ready::not_ready;
 
 /// Share of etcd's quota, in percent, above which [`status`] warns: past the quota etcd takes no
@@ -34,6 +35,8 @@ pub enum Overall {
     Running,
     /// Something runs, but [`Status::problems`] isn't empty.
     Degraded,
+    /// Everything that runs is frozen (`hoist pause`).
+    Paused,
     /// Containers are there, none runs.
     Stopped,
     /// The engine has nothing of that name.
@@ -45,6 +48,7 @@ impl fmt::Display for Overall {
         f.pad(match self {
             Self::Running => "running",
             Self::Degraded => "degraded",
+            Self::Paused => "paused",
             Self::Stopped => "stopped",
             Self::Absent => "absent",
         })
@@ -112,7 +116,8 @@ pub struct NodeStatus {
 }
 
 /// Looks at a cluster. Without `api` (no kubeconfig is left) nodes are told by their containers
-/// alone, and without `spec` (no state is left) no component that not every cluster has is missed.
+/// alone, without `spec` (no state is left) no component that not every cluster has is missed, and
+/// without `identity` (see [`super::identity`]) nobody knows whether its data is that of the last `up`.
 ///
 /// # Errors
 /// When the engine can't tell. An API that doesn't answer is a problem in the [`Status`].
@@ -121,8 +126,12 @@ pub async fn status(
     api: Option<&dyn KubeApi>,
     cluster: &str,
     spec: Option<&ClusterSpec>,
+    identity: Option<&str>,
 ) -> Result<Status, RuntimeError> {
     let containers = runtime.list(Some(cluster)).await?;
+    if let Some(paused) = paused(cluster, &containers) {
+        return Ok(paused);
+    }
     let by_role = |role: &str| containers.iter().find(|c| role_of(c) == Some(role));
     let mut problems = Vec::new();
 
@@ -168,6 +177,14 @@ pub async fn status(
         if let Some(spec) = spec {
             problems.extend(nearly_full(api, spec.etcd.quota_bytes).await);
         }
+        if let Some(identity) = identity
+            && identity::is_another(api, identity).await
+        {
+            problems.insert(0, identity::LOST.to_owned());
+        }
+    }
+    if identity.is_some() && spec.is_some_and(|spec| !spec.etcd.durable) && !holds_memory(&containers) {
+        problems.insert(0, identity::LOST.to_owned());
     }
 
     let overall = match (containers.is_empty(), any_running, problems.is_empty()) {
@@ -193,6 +210,42 @@ async fn foreign_owner(
         Some(owner) => runtime.inspect(owner).await,
         None => Ok(None),
     }
+}
+
+/// The status of a cluster that is frozen as a whole: there is nobody to ask for more.
+fn paused(cluster: &str, containers: &[ContainerState]) -> Option<Status> {
+    let count = |wanted: fn(&Run) -> bool| containers.iter().filter(|c| wanted(&c.status)).count();
+    let frozen = count(|status| *status == Run::Paused);
+    if frozen == 0 || count(|status| matches!(status, Run::Running | Run::Restarting { .. })) > 0 {
+        return None;
+    }
+    let by_role = |component: Component| containers.iter().find(|c| role_of(c) == Some(component.name()));
+    let present = Component::ALL.into_iter().filter(|component| by_role(*component).is_some());
+    let owner = by_role(Component::Owner);
+    let components = present.map(|component| describe(component, by_role(component), owner)).collect();
+    let machines = containers.iter().filter(|c| role_of(c) == Some(machines::ROLE));
+    let nodes = machines.map(|container| NodeStatus {
+        name: container.labels.get(label::NODE).unwrap_or(&container.name).clone(),
+        container: Some(state(&container.status)),
+        kind: container.labels.get(label::KIND).cloned(),
+        ..NodeStatus::default()
+    });
+    Some(Status {
+        cluster: cluster.to_owned(),
+        overall: Overall::Paused,
+        components,
+        nodes: nodes.collect(),
+        problems: vec![format!("{frozen} containers are paused; `hoist resume` lets them go on")],
+        notes: Vec::new(),
+    })
+}
+
+/// Whether one of the containers that mount etcd's memory has a process, without which the engine
+/// unmounts it.
+fn holds_memory(containers: &[ContainerState]) -> bool {
+    let holders = [Component::Owner.name(), Component::Etcd.name(), attach::ROLE];
+    let ended = |status: &Run| matches!(status, Run::Created | Run::Exited { .. });
+    containers.iter().any(|c| role_of(c).is_some_and(|role| holders.contains(&role)) && !ended(&c.status))
 }
 
 fn role_of(container: &ContainerState) -> Option<&str> {

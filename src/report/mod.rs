@@ -24,3 +24,11 @@ pub fn colour(no_color: bool) -> bool {
 pub fn seconds(millis: u64) -> String {
     format!("{}.{} s", millis / 1000, millis % 1000 / 100)
 }
+
+/// A span of seconds in its two largest units as kubectl shows it: `45s`, `3m20s`, `2d5h`.
+pub fn span(secs: u64) -> String {
+    let units = [(secs / 86_400, 'd'), (secs / 3_600 % 24, 'h'), (secs / 60 % 60, 'm'), (secs % 60, 's')];
+    let largest = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let shown = units.iter().skip(largest).take(2).filter(|(count, _)| *count > 0 || secs == 0);
+    shown.map(|(count, unit)| format!("{count}{unit}")).collect()
+}

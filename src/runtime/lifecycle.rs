@@ -5,7 +5,7 @@ use std::time::Duration;
 use bollard::errors::Error;
 use bollard::query_parameters::{RemoveContainerOptionsBuilder, StopContainerOptionsBuilder};
 use futures_util::StreamExt;
-use hoist_phases::ports::RuntimeError;
+use hoist_phases::ports::{RuntimeError, Status};
 use tokio::time::Instant;
 
 use super::Engine;
@@ -28,6 +28,31 @@ impl Engine {
         match self.docker.stop_container(name, Some(options)).await {
             Err(error) if status(&error) == Some(404) => Ok(()),
             stopped => stopped.map_err(|e| self.failed("stop container", name, e)),
+        }
+    }
+
+    pub(super) async fn pause_container(&self, name: &str) -> Result<(), RuntimeError> {
+        let result = self.docker.pause_container(name).await;
+        self.unless(name, "pause container", result, |status| *status == Status::Paused).await
+    }
+
+    pub(super) async fn unpause_container(&self, name: &str) -> Result<(), RuntimeError> {
+        let result = self.docker.unpause_container(name).await;
+        self.unless(name, "unpause container", result, |status| *status == Status::Running).await
+    }
+
+    /// Engines refuse what is done already, each by a code and in words of its own: the state tells.
+    async fn unless(
+        &self,
+        name: &str,
+        operation: &'static str,
+        result: Result<(), Error>,
+        done: impl Fn(&Status) -> bool,
+    ) -> Result<(), RuntimeError> {
+        let Err(error) = result else { return Ok(()) };
+        match self.inspect_container(name).await? {
+            Some(state) if done(&state.status) => Ok(()),
+            _ => Err(self.failed(operation, name, error)),
         }
     }
 

@@ -97,6 +97,14 @@ impl Runtime for Engine {
         self.stop_to_the_end(name, grace_secs).await
     }
 
+    async fn pause(&self, name: &str) -> Result<(), RuntimeError> {
+        self.pause_container(name).await
+    }
+
+    async fn unpause(&self, name: &str) -> Result<(), RuntimeError> {
+        self.unpause_container(name).await
+    }
+
     async fn wait(&self, name: &str) -> Result<i64, RuntimeError> {
         self.wait_container(name).await
     }

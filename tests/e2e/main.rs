@@ -18,6 +18,8 @@ mod dead_nodes;
 mod doctor;
 mod external;
 mod families;
+#[cfg(feature = "faults")]
+mod faults;
 mod interrupted;
 mod joins;
 mod kubeadm_parity;

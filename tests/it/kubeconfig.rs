@@ -123,3 +123,43 @@ fn a_file_that_is_no_kubeconfig_is_left_alone() {
     assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "clusters: {token: hunter2}\n");
 }
+
+/// As after a restart of the engine, which publishes the API on another port.
+#[test]
+fn files_that_were_written_are_kept_up_to_date() {
+    let home = home();
+    let (copy, edited, gone, users) = (
+        home.dir.path().join("copy"),
+        home.dir.path().join("edited"),
+        home.dir.path().join("gone"),
+        home.dir.path().join("users"),
+    );
+    for path in [&copy, &edited, &gone] {
+        run(&home, None, &["--write", &path.display().to_string()]);
+    }
+    std::fs::write(&edited, "of the user's\n").unwrap();
+    std::fs::remove_file(&gone).unwrap();
+    std::fs::write(&users, MINE).unwrap();
+    run(&home, Some(&users), &["--merge"]);
+
+    let (state, name) = (home.state("c1"), ClusterName::new("c1").unwrap());
+    let refresh = |admin: &str| hoist::kubeconfig::refresh(&state, &name, admin).unwrap();
+    assert_eq!(refresh(ADMIN), Vec::<std::path::PathBuf>::new());
+    let moved = ADMIN.replace("6443", "7443");
+    assert_eq!(refresh(&moved), [copy.clone(), users.clone()]);
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), moved);
+    assert_eq!(std::fs::read_to_string(&edited).unwrap(), "of the user's\n");
+    assert!(!gone.exists());
+    let merged = yaml(&users);
+    assert_eq!(merged["clusters"][1]["cluster"]["server"], "https://127.0.0.1:7443");
+    assert_eq!(
+        (&merged["current-context"], &merged["clusters"][0]["name"]),
+        (&"work".into(), &"work".into())
+    );
+    assert_eq!(refresh(&moved), Vec::<std::path::PathBuf>::new());
+
+    // Who has taken it out by hand doesn't want it back.
+    std::fs::write(&users, MINE).unwrap();
+    assert_eq!(refresh(ADMIN), [copy]);
+    assert_eq!(yaml(&users)["clusters"].as_array().map(Vec::len), Some(1));
+}

@@ -17,6 +17,7 @@ mod fake_engine;
 mod fuzz;
 mod kubeconfig;
 mod machines;
+mod pause;
 mod pki;
 mod plan;
 mod runtime;

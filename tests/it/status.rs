@@ -104,7 +104,7 @@ fn spec() -> ClusterSpec {
 }
 
 async fn look(engine: &FakeRuntime, api: &FakeApi) -> Status {
-    status(engine, Some(api), "c", Some(&spec())).await.unwrap()
+    status(engine, Some(api), "c", Some(&spec()), None).await.unwrap()
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn only_what_hoist_does_not_run_is_external() {
     api.nodes.extend([node("node02", "True"), node("elsewhere", "True")]);
     let mut spec = spec();
     spec.nodes = [1, 2].map(|number| NodeSpec::new(number, NodeKind::Container).unwrap()).to_vec();
-    let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
+    let status = status(&engine, Some(&api), "c", Some(&spec), None).await.unwrap();
     assert_eq!(status.problems, ["container of node02 is missing"]);
     let kinds: Vec<_> = status.nodes.iter().skip(1).map(|n| (n.name.as_str(), n.kind.as_deref())).collect();
     assert_eq!(kinds, [("node02", Some("container")), ("elsewhere", Some("external"))]);
@@ -141,7 +141,7 @@ async fn only_what_hoist_does_not_run_is_external() {
 async fn what_this_cluster_alone_has_is_missed() {
     let (engine, api) = healthy().await;
     let spec = ClusterSpec { reach: Reach::Konnectivity, ..spec() };
-    let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
+    let status = status(&engine, Some(&api), "c", Some(&spec), None).await.unwrap();
     assert_eq!(status.problems, ["konnectivity-server is missing"]);
 }
 
@@ -152,7 +152,7 @@ async fn a_policy_that_the_server_is_too_old_for_is_noted_and_nothing_is_wrong()
     spec.kubernetes = KubernetesVersion::parse("v1.35.4").unwrap();
     let namespaces = vec!["kubevirt".to_owned()];
     spec.placement.policy = Some(PlacementPolicy { namespaces, ..PlacementPolicy::default() });
-    let status = status(&engine, Some(&api), "c", Some(&spec)).await.unwrap();
+    let status = status(&engine, Some(&api), "c", Some(&spec), None).await.unwrap();
     assert_eq!(status.overall, Overall::Running);
     assert!(
         status.notes[0].contains("v1.35.4") && status.notes[0].contains("kubevirt"),
@@ -246,6 +246,50 @@ async fn stopped_and_absent_are_not_degraded() {
         });
     }
     assert_eq!(look(&engine, &api).await.overall, Overall::Stopped);
-    let absent = status(&engine, None, "other", None).await.unwrap();
+    let absent = status(&engine, None, "other", None, None).await.unwrap();
     assert_eq!((absent.overall, absent.components.len(), absent.problems.len()), (Overall::Absent, 0, 0));
+}
+
+#[tokio::test]
+async fn a_frozen_cluster_is_paused_and_nobody_is_asked() {
+    let (engine, api) = healthy().await;
+    let all: Vec<_> = engine.names().into_iter().filter(|name| !name.ends_with("-data")).collect();
+    for name in &all {
+        engine.change(name, |container| container.status = Run::Paused);
+    }
+    let told =
+        status(&engine, Some(&FakeApi { down: true, ..api }), "c", Some(&spec()), Some("uid")).await.unwrap();
+    assert_eq!(told.overall, Overall::Paused);
+    assert_eq!(told.problems, ["8 containers are paused; `hoist resume` lets them go on"]);
+    assert_eq!(told.nodes[0].container.as_deref(), Some("paused"));
+    // One that goes on makes it a cluster that isn't well.
+    engine.change("hoist-c-owner", |owner| owner.status = Run::Running);
+    assert_eq!(look(&engine, &FakeApi::default()).await.overall, Overall::Degraded);
+}
+
+#[tokio::test]
+async fn lost_data_is_told_of() {
+    let lost = |status: &Status| status.problems.iter().any(|problem| problem.starts_with("data lost"));
+    let (engine, mut api) = healthy().await;
+    let look = async |engine: &FakeRuntime, api: &FakeApi, spec: &ClusterSpec| {
+        status(engine, Some(api), "c", Some(spec), Some("first")).await.unwrap()
+    };
+    for (answer, gone) in
+        [(r#"{"metadata": {"uid": "first"}}"#, false), (r#"{"metadata": {"uid": "second"}}"#, true)]
+    {
+        api.metrics = answer.to_owned();
+        assert_eq!(lost(&look(&engine, &api, &spec()).await), gone, "{answer}");
+    }
+    api.metrics.clear();
+    // The owner alone holds it too.
+    let ended = Run::Exited { code: 137, oom_killed: false };
+    engine.change("hoist-c-etcd", |etcd| etcd.status = ended.clone());
+    assert!(!lost(&look(&engine, &api, &spec()).await));
+    engine.change("hoist-c-owner", |owner| owner.status = ended);
+    assert!(lost(&look(&engine, &api, &spec()).await));
+    let mut durable = spec();
+    durable.etcd.durable = true;
+    assert!(!lost(&look(&engine, &api, &durable).await));
+    // Before the first `up` has ended there is nothing to lose.
+    assert!(!lost(&status(&engine, Some(&api), "c", Some(&spec()), None).await.unwrap()));
 }

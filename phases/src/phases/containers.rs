@@ -25,6 +25,10 @@ const SHORT_LIFE: Duration = Duration::from_secs(5);
 /// The grace a component gets before it is killed, in seconds: etcd needs a moment to close its log.
 const STOP_GRACE_SECS: u32 = 10;
 
+/// The same for one in a namespace that is no more: nobody can talk to it, and an API server without
+/// etcd would use up any time.
+const STRANDED_GRACE_SECS: u32 = 2;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
     #[error(transparent)]
@@ -94,7 +98,7 @@ pub async fn reconcile(
     match decide(found.as_ref(), &hash, owner.as_ref()) {
         Decision::Keep => return Ok(false),
         Decision::Start => {}
-        Decision::Restart => runtime.stop(&spec.name, STOP_GRACE_SECS).await?,
+        Decision::Restart => runtime.stop(&spec.name, STRANDED_GRACE_SECS).await?,
         Decision::Recreate => {
             runtime.stop(&spec.name, STOP_GRACE_SECS).await?;
             runtime.remove(&spec.name).await?;

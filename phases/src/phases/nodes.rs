@@ -29,6 +29,10 @@ enum JoinError {
     Probe { node: String, code: i64, output: String },
     #[error("{node}: can't ask kubeadm and kubelet for their versions (exit code {code}): {output}")]
     Versions { node: String, code: i64, output: String },
+    #[error(
+        "{node}: the API server doesn't know it, and its kubelet can't be started again (exit code {code}): {output}"
+    )]
+    Register { node: String, code: i64, output: String },
     #[error("{node}: kubeadm join ended with exit code {code}:\n{output}")]
     Join { node: String, code: i64, output: String },
 }
@@ -38,20 +42,37 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         if cx.spec.nodes.is_empty() {
             return Ok(Outcome::Skipped("no nodes asked for".to_owned()));
         }
-        let joined = try_join_all(cx.spec.nodes.iter().map(|node| join(cx, node))).await?;
-        Ok(Outcome::changed(joined.into_iter().any(|joined| joined)))
+        let done = try_join_all(cx.spec.nodes.iter().map(|node| join(cx, node))).await?;
+        let forgotten = cx.spec.nodes.iter().zip(&done).filter(|(_, done)| **done == Done::Registers);
+        let forgotten: Vec<_> = forgotten.map(|(node, _)| node.name()).collect();
+        Ok(match forgotten.is_empty() {
+            true => Outcome::changed(done.contains(&Done::Joined)),
+            false => Outcome::Warned(format!(
+                "the API server had forgotten {}; they register again",
+                forgotten.join(", ")
+            )),
+        })
     }
     .boxed()
 }
 
-async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
+/// What had to be done for a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    Joined,
+    /// It had joined, and the API server no longer knew it.
+    Registers,
+}
+
+async fn join(cx: &Context, node: &NodeSpec) -> Result<Done, PhaseError> {
     let (runtime, name) = (&cx.ports.runtime, node.name());
     let exec = async |command: &[&str], stdin: &[u8]| {
         machines::exec(runtime.as_ref(), &cx.spec.name, node, command, stdin).await
     };
     let found = exec(&["/bin/sh", "-euc", HOW_FAR], &[]).await?;
     let before = match (found.code, found.stdout.trim()) {
-        (0, "joined") => return Ok(false),
+        (0, "joined") => return register(cx, node).await,
         (0, "half") => "kubeadm reset --force && ",
         (0, "new") => "",
         // Not knowing is no reason to take a node for a new one.
@@ -70,9 +91,7 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
 
     // The machine is new: what the API still knows of an earlier one of its name would make
     // kubeadm refuse.
-    let stale =
-        ObjectRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name: name.clone() };
-    cx.outputs.api.get()?.delete(&stale).await?;
+    cx.outputs.api.get()?.delete(&object(name.clone())).await?;
 
     let mut output = kubeadm_join(cx, node, before).await?;
     if runtime_was_slow(&output.stdout) {
@@ -86,7 +105,27 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<bool, PhaseError> {
         return Err(JoinError::Join { node: name, code: output.code, output: output.stdout }.into());
     }
     cx.events.step(PhaseId::Nodes, format!("{name} joined"));
-    Ok(true)
+    Ok(Done::Joined)
+}
+
+/// Makes a node known again to an API server that has lost it: a kubelet registers when it starts, and
+/// never after. Its certificate is of a CA that outlives the data, so that it needs no other join.
+async fn register(cx: &Context, node: &NodeSpec) -> Result<Done, PhaseError> {
+    let name = node.name();
+    if cx.outputs.api.get()?.get(&object(name.clone())).await?.is_some() {
+        return Ok(Done::Nothing);
+    }
+    let (runtime, command) = (cx.ports.runtime.as_ref(), ["systemctl", "restart", "kubelet"]);
+    let output = machines::exec(runtime, &cx.spec.name, node, &command, &[]).await?;
+    if output.code != 0 {
+        let output_text = output.stdout + &output.stderr;
+        return Err(JoinError::Register { node: name, code: output.code, output: output_text }.into());
+    }
+    Ok(Done::Registers)
+}
+
+fn object(name: String) -> ObjectRef {
+    ObjectRef { api_version: "v1".into(), kind: "Node".into(), namespace: None, name }
 }
 
 /// Runs `kubeadm join`, after what has to be done `before`; what it says is in its standard output.

@@ -270,7 +270,7 @@ pub enum RuntimeError {
 }
 
 /// A container engine. Calls are idempotent where the word allows it: removing what is gone and
-/// starting what runs succeed.
+/// starting what runs succeed, as do freezing what is frozen and its reverse.
 #[async_trait]
 pub trait Runtime: Send + Sync {
     async fn info(&self) -> Result<EngineInfo, RuntimeError>;
@@ -289,6 +289,12 @@ pub trait Runtime: Send + Sync {
 
     /// Asks a container to end, and after `grace_secs` kills it.
     async fn stop(&self, name: &str, grace_secs: u32) -> Result<(), RuntimeError>;
+
+    /// Freezes everything in a container where it is.
+    async fn pause(&self, name: &str) -> Result<(), RuntimeError>;
+
+    /// Lets a frozen container go on.
+    async fn unpause(&self, name: &str) -> Result<(), RuntimeError>;
 
     /// Waits for the end of a container and gives its exit code.
     async fn wait(&self, name: &str) -> Result<i64, RuntimeError>;

@@ -81,6 +81,14 @@ impl Runtime for Timed<dyn Runtime> {
         self.engine(format!("stop {name}"), self.inner.stop(name, grace_secs)).await
     }
 
+    async fn pause(&self, name: &str) -> Result<(), RuntimeError> {
+        self.engine(format!("pause {name}"), self.inner.pause(name)).await
+    }
+
+    async fn unpause(&self, name: &str) -> Result<(), RuntimeError> {
+        self.engine(format!("unpause {name}"), self.inner.unpause(name)).await
+    }
+
     async fn wait(&self, name: &str) -> Result<i64, RuntimeError> {
         self.engine(format!("wait for the end of {name}"), self.inner.wait(name)).await
     }

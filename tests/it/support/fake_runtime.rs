@@ -180,6 +180,16 @@ impl Runtime for FakeRuntime {
         Ok(())
     }
 
+    async fn pause(&self, name: &str) -> Result<(), RuntimeError> {
+        self.call("pause", name)?.find(name)?.status = Status::Paused;
+        Ok(())
+    }
+
+    async fn unpause(&self, name: &str) -> Result<(), RuntimeError> {
+        self.call("unpause", name)?.find(name)?.status = Status::Running;
+        Ok(())
+    }
+
     async fn wait(&self, name: &str) -> Result<i64, RuntimeError> {
         match self.call("wait", name)?.find(name)?.status {
             Status::Exited { code, .. } => Ok(code),

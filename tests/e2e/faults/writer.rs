@@ -1,0 +1,113 @@
+//! Writes objects one after the other and counts those that the API server has acknowledged.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hoist::cluster::kube::Connector;
+use hoist_phases::ports::{KubeApi, KubeConnect as _};
+use serde_json::{Value, json};
+
+use crate::support::{Hoist, block, until};
+
+/// How long one write may take before it counts as refused.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two tries at a server that doesn't answer.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Writes from its start until it is stopped.
+pub(super) struct Writer {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<Mutex<Vec<(Instant, String)>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(hoist: &Hoist) -> Self {
+        let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<_>>>::default());
+        let (told, end, kubeconfig) =
+            (Arc::clone(&acknowledged), Arc::clone(&stop), hoist.state().join("kubeconfig"));
+        let thread = std::thread::spawn(move || {
+            let mut number = 0;
+            while !end.load(Ordering::Relaxed) {
+                // Read anew after each failure: `up` may have written another port.
+                let Some(api) = std::fs::read_to_string(&kubeconfig)
+                    .ok()
+                    .and_then(|text| block(Connector.connect(&text)).ok())
+                else {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                };
+                while !end.load(Ordering::Relaxed) {
+                    number += 1;
+                    let name = format!("written-{number}");
+                    if !write(api.as_ref(), &name) {
+                        std::thread::sleep(PAUSE);
+                        break;
+                    }
+                    told.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), name));
+                }
+            }
+        });
+        Self { stop, acknowledged, thread: Some(thread) }
+    }
+
+    fn all(&self) -> Vec<(Instant, String)> {
+        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits for some more writes; gives the time from `since` to the first of them.
+    pub(super) fn goes_on(&self, since: Instant) -> Duration {
+        until("writes are acknowledged", super::SOON, || {
+            let after: Vec<_> = self.all().into_iter().filter(|(at, _)| *at > since).collect();
+            if after.len() >= 5 { Ok(after[0].0 - since) } else { Err(format!("{} of 5", after.len())) }
+        })
+    }
+
+    /// The longest time between two acknowledged writes that went past `since`.
+    pub(super) fn longest_gap(&self, since: Instant) -> Duration {
+        let all = self.all();
+        let gaps = all.windows(2).filter(|pair| pair[1].0 > since).map(|pair| pair[1].0 - pair[0].0);
+        gaps.max().unwrap_or_default()
+    }
+
+    /// Ends it, and wants every acknowledged write to be there; gives their number.
+    pub(super) fn nothing_is_lost(mut self, hoist: &Hoist) -> usize {
+        self.end();
+        let found = hoist.get(&["configmaps", "-l", "written=yes"]);
+        let found: std::collections::BTreeSet<_> = found["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item["metadata"]["name"].as_str())
+            .collect();
+        let all = self.all();
+        let lost: Vec<_> = all.iter().filter(|(_, name)| !found.contains(name.as_str())).collect();
+        assert!(lost.is_empty(), "{} of {} acknowledged writes are lost: {lost:?}", lost.len(), all.len());
+        all.len()
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn write(api: &dyn KubeApi, name: &str) -> bool {
+    let object: Value = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "labels": {"written": "yes"}},
+        "data": {"key": "value"},
+    });
+    block(async { tokio::time::timeout(PATIENCE, api.create(&object)).await }).is_ok_and(|done| done.is_ok())
+}
