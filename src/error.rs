@@ -7,8 +7,9 @@ use hoist_phases::phases::preflight::PreflightError;
 use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::KubernetesVersion;
 
-use crate::cli::{NotWell, SessionError, UpError};
+use crate::cli::{CertsDue, NotWell, SessionError, UpError};
 use crate::cluster::ready::ReadyError;
+use crate::cluster::status::Overall;
 use crate::config::Conflict;
 use crate::files::FileError;
 use crate::images::{REPOSITORY, Role};
@@ -75,6 +76,14 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
                 vec![format!("`hoist down --name {name}` removes what is left, then `hoist up` again")]
             }
         };
+    }
+    if let Some(NotWell { cluster, overall: Overall::Paused }) = error.downcast_ref() {
+        return vec![format!("`hoist resume --name {cluster}` lets it go on, `hoist up` too")];
+    }
+    if let Some(CertsDue { cluster, .. }) = error.downcast_ref() {
+        return vec![format!(
+            "`hoist certs renew --name {cluster}` renews all but the authorities, `hoist up` what is due"
+        )];
     }
     if error.is::<NotWell>() {
         return vec!["`hoist up` mends what it can, `hoist logs` shows why".to_owned()];

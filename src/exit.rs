@@ -10,13 +10,14 @@ use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
 use crate::cli::{
-    ApplyCommandError, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError, NodeCommandError,
-    NotReady, NotWell, SessionError, UnknownImage, UpError,
+    ApplyCommandError, CertsDue, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError,
+    NodeCommandError, NotReady, NotWell, SessionError, UnknownImage, UpError,
 };
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
 use crate::kubevirtci;
+use crate::nodes::tokens::TokensError;
 use crate::runtime::ConnectError;
 use crate::store::StateError;
 
@@ -48,7 +49,10 @@ pub const CODES: &[(Code, &str)] = &[
     (NOT_READY, "the cluster, or what `hoist wait` was asked for, was not ready within the deadline"),
     (NO_CLUSTER, "there is no cluster of that name"),
     (CONFLICT, "a cluster of that name exists with other settings, or another hoist is working on it"),
-    (NOT_WELL, "`hoist status` found something wrong with the cluster, or a check of `hoist doctor` failed"),
+    (
+        NOT_WELL,
+        "`hoist status` or `hoist certs check` found something wrong, or a check of `hoist doctor` failed",
+    ),
     (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
 ];
 
@@ -78,8 +82,11 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     if let Some(LogsError::Unknown { .. }) = error.downcast_ref() {
         return Some(USAGE);
     }
-    if error.is::<NotWell>() || error.is::<ChecksFailed>() {
+    if error.is::<NotWell>() || error.is::<CertsDue>() || error.is::<ChecksFailed>() {
         return Some(NOT_WELL);
+    }
+    if let Some(TokensError::Malformed | TokensError::Unknown { .. }) = error.downcast_ref() {
+        return Some(USAGE);
     }
     if error.is::<NotReady>() {
         return Some(NOT_READY);

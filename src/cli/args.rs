@@ -88,6 +88,12 @@ pub enum Command {
     Node(NodeCommand),
     /// Print a `kubeadm join` line with a fresh token, for any machine that reaches the cluster's network
     JoinCommand(JoinCommandArgs),
+    /// Work with the cluster's bootstrap tokens, by which machines join
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Work with the cluster's certificates
+    #[command(subcommand)]
+    Certs(CertsCommand),
     /// Run the kubectl of the cluster's version against it
     Kubectl(KubectlArgs),
     /// Stand in for gocli, the tool behind kubevirtci's `make cluster-up`
@@ -470,19 +476,57 @@ pub struct NodeStartArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct JoinCommandArgs {
-    /// Lifetime of the token: `24h`, `90m`, 0 for ever
-    #[arg(long, value_name = "DURATION", default_value = "24h")]
-    pub token_ttl: String,
-    #[command(flatten)]
-#[derive(Debug, Clone, Args)]
 pub struct ResumeArgs {
     /// Time until the API server and the nodes are ready
     #[arg(long, value_name = "DURATION", default_value = "2m")]
     pub timeout: String,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct JoinCommandArgs {
+    /// Lifetime of the token: `24h`, `90m`, 0 for ever
+    #[arg(long, value_name = "DURATION", default_value = "24h")]
+    pub token_ttl: String,
+    #[command(flatten)]
     pub output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CertsCommand {
+    /// Tell when each certificate ends, the kubelets' own too; exit code 9 when one has to be renewed
+    Check(OutputArgs),
+    /// Issue all certificates but the authorities anew, and start the components again with them; nodes
+    /// stay joined
+    Renew,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it
+    Create {
+        /// Lifetime: `24h`, `90m`, 0 for ever
+        #[arg(long, value_name = "DURATION", default_value = "24h")]
+        ttl: String,
+        /// What it is for, shown by `list`
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// List the tokens that are there, by id
+    List {
+        /// Show the secret half too: whoever has it can join machines
+        #[arg(long)]
+        show_secret: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Delete tokens; nodes that have joined stay
+    Delete {
+        /// Ids such as `abcdef`, or whole tokens
+        #[arg(required = true, value_name = "TOKEN")]
+        tokens: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, Args)]

@@ -3,6 +3,7 @@
 
 mod apply;
 pub mod args;
+mod certs;
 mod cleanup;
 mod config;
 mod docs;
@@ -15,13 +16,14 @@ mod list;
 mod logs;
 mod machine;
 mod node;
-mod phase;
 mod pause;
+mod phase;
 mod plan;
 mod session;
 mod signals;
 mod status;
 mod steward;
+mod token;
 mod up;
 mod usage;
 mod version;
@@ -37,6 +39,7 @@ use crate::{exit, report};
 use args::{Cli, Command, Global, PhaseCommand};
 
 pub use apply::ApplyCommandError;
+pub use certs::CertsDue;
 pub use config::FileIsThere;
 pub use docs::pages as reference_pages;
 pub use doctor::ChecksFailed;
@@ -88,12 +91,12 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Up(args) => up::run(&global, *args).await,
         Command::Plan { output, up } => plan::run(&global, output, *up).await,
         Command::Down { cluster } => down::run(&global, cluster).await,
+        Command::Pause => pause::pause(&global).await,
+        Command::Resume(args) => pause::resume(&global, &args).await,
         Command::List(output) => list::run(output.output).await,
         Command::Report(args) => usage::run(&global, &args).await,
         Command::Status(output) => status::run(&global, output.output).await,
         Command::Doctor(args) => doctor::run(&global, args).await,
-        Command::Pause => pause::pause(&global).await,
-        Command::Resume(args) => pause::resume(&global, &args).await,
         Command::Apply(args) => apply::run(&global, &args).await,
         Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
@@ -111,6 +114,8 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         },
         Command::Node(command) => node::run(&global, command).await,
         Command::JoinCommand(args) => node::join(&global, &args).await,
+        Command::Certs(command) => certs::run(&global, command).await,
+        Command::Token(command) => token::run(&global, command).await,
         Command::Kubectl(args) => kubectl::run(&global, args).await,
         Command::Kubevirtci(args) => crate::kubevirtci::run(args).await,
         Command::Version(output) => version::run(output.output),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::args::{Format, Global, JoinCommandArgs, NodeAddArgs, NodeCommand, NodeSizeArgs};
 use super::session::{self, Session};
-use super::{images, machine, status, up};
+use super::{images, machine, status, token, up};
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::Level;
 use crate::config::{self, Problem, SizeFlags};
@@ -163,10 +163,7 @@ pub(super) async fn join(global: &Global, args: &JoinCommandArgs) -> Result<(), 
     let hash = ca_cert_hash(&ca).ok_or(NodeCommandError::Ca)?;
     let made = join_command::make(api.as_ref(), &authority, &hash, TokenTtl(ttl.as_secs())).await?;
     report::output::formatted(args.output.output, &made, |made| made.command.clone() + "\n")?;
-    match made.lifetime_secs {
-        0 => report::tell("the token works for ever"),
-        secs => report::tell(format_args!("the token works for {} min", secs / 60)),
-    }
+    token::tell_lifetime(made.lifetime_secs);
     Ok(())
 }
 

@@ -4,3 +4,4 @@
 pub mod drain;
 pub mod join_command;
 pub mod load;
+pub mod tokens;

@@ -8,7 +8,9 @@ use time::OffsetDateTime;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::phases::{Context, PhaseId};
-use crate::pki::{Action, CERTS, PkiError, PkiInputs, Reconciled, SA_KEY, SA_PUB, SanError, reconcile};
+use crate::pki::{
+    Action, CERTS, PkiError, PkiInputs, Reason, Reconciled, SA_KEY, SA_PUB, SanError, reconcile,
+};
 use crate::ports::{Files, Store, StoreError};
 use crate::spec::ClusterSpec;
 
@@ -33,8 +35,17 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
                 cx.events.step(PhaseId::Certs, format!("certificate {id} issued anew: {reason}"));
             }
         }
+        let due = made.actions.iter().filter(|(_, action)| *action == Action::Reissued(Reason::Expires));
+        let due: Vec<_> = due.map(|(id, _)| id.to_string()).collect();
         cx.outputs.pki.set(made.pki);
-        Ok(Outcome::changed(!made.write.is_empty()))
+        Ok(match due.is_empty() {
+            true => Outcome::changed(!made.write.is_empty()),
+            // Components are started again for it, which nobody asked for.
+            false => Outcome::Warned(format!(
+                "issued anew, as their time was nearly or fully up: {}",
+                due.join(", ")
+            )),
+        })
     }
     .boxed()
 }
@@ -53,7 +64,28 @@ pub fn make(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Resul
     Ok(made)
 }
 
-fn read(store: &dyn Store) -> Result<Files, StoreError> {
+/// Issues every leaf anew; the CAs stay, and with them what trusts them.
+///
+/// # Errors
+/// As [`make`].
+pub fn renew(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Result<Reconciled, CertsError> {
+    let inputs = PkiInputs::new(spec)?;
+    let mut files = read(store)?;
+    for leaf in CERTS.iter().filter(|spec| spec.issuer.is_some()) {
+        files.remove(&leaf.id.cert_path());
+    }
+    let made = reconcile(&files, &inputs, now)?;
+    for (path, content) in &made.write {
+        store.write(path, content)?;
+    }
+    Ok(made)
+}
+
+/// The files that [`make`] goes by, by path in the state directory.
+///
+/// # Errors
+/// When the state directory can't be read.
+pub fn read(store: &dyn Store) -> Result<Files, StoreError> {
     let pairs = CERTS.iter().flat_map(|spec| [spec.id.cert_path(), spec.id.key_path()]);
     let paths = pairs.chain([SA_KEY.to_owned(), SA_PUB.to_owned()]);
     let mut files = Files::new();
@@ -72,7 +104,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::pki::{CertId, Reason, San};
+    use crate::pki::{CertId, San};
 
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -135,6 +167,26 @@ mod tests {
         assert_eq!(made.write.len(), 2 * CERTS.len() + 2);
         assert_eq!(store.files(), made.write.into_iter().collect());
         assert_eq!(make(&store, &spec(&[])?, NOW)?.write, []);
+        Ok(())
+    }
+
+    #[test]
+    fn renewal_is_of_leaves_alone() -> TestResult {
+        let store = FakeStore::with_room(usize::MAX);
+        make(&store, &spec(&[])?, NOW)?;
+        let before = store.files();
+        let made = renew(&store, &spec(&[])?, NOW + time::Duration::days(1))?;
+        for (id, action) in made.actions {
+            let is_ca = [CertId::Ca, CertId::FrontProxyCa, CertId::EtcdCa].contains(&id);
+            assert_eq!(action == Action::Kept, is_ca, "{id}");
+            let (old, new) = (before.get(&id.cert_path()), store.files().get(&id.cert_path()).cloned());
+            assert_eq!(old == new.as_ref(), is_ca, "{id}");
+        }
+        for kept in [SA_KEY, SA_PUB] {
+            assert_eq!(before.get(kept), store.files().get(kept), "{kept}");
+        }
+        // What was renewed is what a run finds fit.
+        assert_eq!(make(&store, &spec(&[])?, NOW + time::Duration::days(1))?.write, []);
         Ok(())
     }
 

@@ -27,15 +27,22 @@ pub const CLUSTER_TOKEN: (&str, &str) = ("hoist.dev/token", "cluster");
 /// Annotation with the lifetime in seconds that the cluster's token was made with.
 const TTL_ANNOTATION: &str = "hoist.dev/token-ttl";
 
+const NAMESPACE: &str = "kube-system";
+
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
 /// Where the Secret of a token lives.
 pub fn reference(token: &BootstrapToken) -> ObjectRef {
+    reference_of(token.id())
+}
+
+/// The same of a token known by its id alone.
+pub fn reference_of(id: &str) -> ObjectRef {
     ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Secret".to_owned(),
-        namespace: Some("kube-system".to_owned()),
-        name: format!("bootstrap-token-{}", token.id()),
+        namespace: Some(NAMESPACE.to_owned()),
+        name: format!("bootstrap-token-{id}"),
     }
 }
 
@@ -95,12 +102,7 @@ pub fn cluster_secret(
 /// The Secrets among `existing` behind tokens that were once the cluster's and no longer are.
 pub fn replaced(existing: &[Value], token: &BootstrapToken) -> Vec<ObjectRef> {
     let wanted = reference(token);
-    let once_ours = |secret: &&Value| {
-        let metadata = &secret["metadata"];
-        secret["type"] == TYPE
-            && metadata["namespace"].as_str() == wanted.namespace.as_deref()
-            && [MANAGED_BY, CLUSTER_TOKEN].iter().all(|(key, value)| metadata["labels"][key] == *value)
-    };
+    let once_ours = |secret: &&Value| is_token(secret) && is_clusters(secret);
     let names = existing.iter().filter(once_ours).filter_map(|secret| secret["metadata"]["name"].as_str());
     let others = names.filter(|name| *name != wanted.name);
     others.map(|name| ObjectRef { name: name.to_owned(), ..wanted.clone() }).collect()
@@ -116,13 +118,25 @@ pub fn still_good(existing: &[Value], token: &BootstrapToken, ttl: TokenTtl, now
     found.is_some_and(|secret| will_do(secret, token, ttl, now))
 }
 
+/// A field of a Secret as the API gives it back.
+pub fn field(secret: &Value, name: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(secret["data"][name].as_str()?).ok()?).ok()
+}
+
+/// Whether a Secret is one of a bootstrap token, by its type and place.
+pub fn is_token(secret: &Value) -> bool {
+    secret["type"] == TYPE && secret["metadata"]["namespace"] == NAMESPACE
+}
+
+/// Whether it is behind the token of the cluster's configuration.
+pub fn is_clusters(secret: &Value) -> bool {
+    [MANAGED_BY, CLUSTER_TOKEN].iter().all(|(key, value)| secret["metadata"]["labels"][key] == *value)
+}
+
 fn will_do(existing: &Value, token: &BootstrapToken, ttl: TokenTtl, now: OffsetDateTime) -> bool {
-    let field = |name: &str| {
-        let encoded = existing["data"][name].as_str()?;
-        String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
-    };
+    let field = |name: &str| field(existing, name);
     let metadata = &existing["metadata"];
-    let ours = [MANAGED_BY, CLUSTER_TOKEN].iter().all(|(key, value)| metadata["labels"][key] == *value)
+    let ours = is_clusters(existing)
         && metadata["annotations"][TTL_ANNOTATION].as_str().and_then(|ttl| ttl.parse().ok()) == Some(ttl.0);
     let same = field("token-id").as_deref() == Some(token.id())
         && field("token-secret").as_deref() == Some(token.secret())

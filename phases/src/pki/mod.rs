@@ -13,6 +13,7 @@ mod key;
 mod kubeconfig;
 mod reconcile;
 mod sans;
+pub mod survey;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Faults, and what is left of a cluster after each: `make test-faults`, since most of them end a cluster of
 //! their own. What each loses, and how long it takes to mend, is told on stderr (docs/reliability.md).
 
+mod certs;
 mod components;
 mod killed_up;
 mod namespace;

@@ -1,0 +1,146 @@
+//! `hoist certs`.
+
+use futures_util::future::join_all;
+use hoist_phases::phases::{certs, machines};
+use hoist_phases::pki::survey::{self, Surveyed, Verdict};
+use hoist_phases::pki::{CERTS, CertId, PkiInputs};
+use hoist_phases::spec::{ClusterSpec, NodeSpec};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::args::{CertsCommand, Format, Global};
+use super::session::{self, Session};
+use super::up;
+use crate::error::BoxError;
+use crate::runtime::Engine;
+use crate::{config, report};
+
+/// Prints the certificate of a node's kubelet, and nothing of its key, which is in the same file.
+const KUBELET: [&str; 4] = [
+    "sed",
+    "-n",
+    "/-BEGIN CERTIFICATE-/,/-END CERTIFICATE-/p",
+    "/var/lib/kubelet/pki/kubelet-client-current.pem",
+];
+
+/// Certificates are there, but not as they should be: the data is on stdout all the same.
+#[derive(Debug, thiserror::Error)]
+#[error("certificates of cluster {cluster} that need to be renewed: {}", names.join(", "))]
+pub struct CertsDue {
+    pub cluster: String,
+    pub names: Vec<String>,
+}
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    common_name: String,
+    /// The authority that signed it; absent for an authority itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
+    /// RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_after: Option<String>,
+    left_secs: u64,
+    names: Vec<String>,
+    /// `good`, `ends soon`, `ended`, `missing`, or why it will be issued anew.
+    state: String,
+    #[serde(skip)]
+    good: bool,
+}
+
+pub(super) async fn run(global: &Global, command: CertsCommand) -> Result<(), BoxError> {
+    match command {
+        CertsCommand::Check(output) => check(global, output.output).await,
+        CertsCommand::Renew => renew(global).await,
+    }
+}
+
+async fn check(global: &Global, format: Format) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let spec = session.spec()?;
+    let now = OffsetDateTime::now_utc();
+    let told = survey::survey(&certs::read(&session.state)?, &PkiInputs::new(&spec)?, now);
+    let mut rows: Vec<_> =
+        told.into_iter().map(|(id, told)| row(id.to_string(), issuer(id), told, now)).collect();
+    // The files are enough for the rest: kubelets renew theirs by themselves.
+    if let Ok(engine) = session::engine().await {
+        let asked = join_all(spec.nodes.iter().map(|node| kubelet(&engine, &spec, node, now))).await;
+        rows.extend(asked.into_iter().flatten());
+    }
+    report::output::formatted(format, &rows, |rows| text(rows))?;
+    let due: Vec<_> = rows.into_iter().filter(|row| !row.good).map(|row| row.name).collect();
+    if due.is_empty() { Ok(()) } else { Err(CertsDue { cluster: spec.name.to_string(), names: due }.into()) }
+}
+
+fn issuer(id: CertId) -> Option<String> {
+    let spec = CERTS.iter().find(|spec| spec.id == id)?;
+    spec.issuer.map(|issuer| issuer.to_string())
+}
+
+/// `None` when the node doesn't run or has not joined.
+async fn kubelet(engine: &Engine, spec: &ClusterSpec, node: &NodeSpec, now: OffsetDateTime) -> Option<Row> {
+    let output = machines::exec(engine, &spec.name, node, &KUBELET, &[]).await.ok()?;
+    let name = format!("kubelet of {}", node.name());
+    let told = survey::read(&name, output.stdout.as_bytes(), now).ok()?;
+    Some(row(name, Some(CertId::Ca.to_string()), told, now))
+}
+
+fn row(name: String, issuer: Option<String>, told: Surveyed, now: OffsetDateTime) -> Row {
+    let Surveyed { verdict, common_name, not_after, sans } = told;
+    Row {
+        name,
+        common_name,
+        issuer,
+        not_after: not_after.and_then(|end| end.format(&Rfc3339).ok()),
+        left_secs: not_after
+            .and_then(|end| u64::try_from((end - now).whole_seconds()).ok())
+            .unwrap_or_default(),
+        names: sans,
+        state: match verdict {
+            Verdict::Good => "good".to_owned(),
+            Verdict::Ends => "ends soon".to_owned(),
+            Verdict::Ended => "ended".to_owned(),
+            Verdict::Missing => "missing".to_owned(),
+            Verdict::Misfit(reason) => reason.to_string(),
+        },
+        good: verdict == Verdict::Good,
+    }
+}
+
+fn text(rows: &[Row]) -> String {
+    let lines = rows.iter().map(|row| {
+        [
+            row.name.clone(),
+            row.state.clone(),
+            if row.left_secs == 0 { String::new() } else { report::span(row.left_secs) },
+            row.not_after.clone().unwrap_or_default(),
+            row.issuer.clone().unwrap_or_else(|| "-".to_owned()),
+            row.names.join(","),
+        ]
+    });
+    report::table(["CERTIFICATE", "STATE", "LEFT", "ENDS", "SIGNED BY", "NAMES"], lines)
+}
+
+/// The CAs stay, so that nodes and their certificates do; components are made anew with their new keys
+/// by the phases of `up`.
+async fn renew(global: &Global) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let _lock = session.state.lock()?;
+    let spec = session.spec()?;
+    let engine = session::engine().await?;
+    let settings = config::settings(Default::default(), None, spec.clone(), None)?;
+    let made = certs::renew(&session.state, &spec, OffsetDateTime::now_utc())?;
+    report::tell(format_args!(
+        "issued {} certificates anew; components are started again with them",
+        made.actions.len() - authorities()
+    ));
+    up::apply(global, &session, &engine, settings, Some(&spec)).await
+}
+
+fn authorities() -> usize {
+    CERTS.iter().filter(|spec| spec.issuer.is_none()).count()
+}
