@@ -95,3 +95,41 @@ fn kubeadm_668_every_join_command_has_a_fresh_token() {
     let info = shared.hoist.get(&["configmap", "cluster-info", "--namespace", "kube-public"]);
     assert!(info["data"].get(format!("jws-kubeconfig-{id}")).is_some(), "{info}");
 }
+
+/// What a token may do begins with its creation and ends with its deletion.
+#[test]
+fn a_token_lives_until_it_is_deleted() {
+    let (shared, _alone) = alone();
+    let hoist = &shared.hoist;
+    let token = hoist.ok(&["token", "create", "--ttl", "90m", "--description", "of a test"]);
+    let (id, secret) = token.trim().split_once('.').expect("a token");
+    let list =
+        || -> Vec<Value> { serde_json::from_str(&hoist.ok(&["token", "list", "-o", "json"])).expect("JSON") };
+    let listed = list();
+    let ours = listed.iter().find(|token| token["id"] == id).expect("it is listed");
+    assert_eq!((&ours["description"], &ours["configured"]), (&"of a test".into(), &false.into()), "{ours}");
+    assert!(ours["leftSecs"].as_u64().is_some_and(|left| (5_000..=5_400).contains(&left)), "{ours}");
+    let (config_id, _) = CONFIG_TOKEN.split_once('.').expect("a token");
+    assert!(listed.iter().any(|token| token["id"] == config_id && token["configured"] == true), "{listed:?}");
+    assert!(!hoist.ok(&["token", "list"]).contains(secret), "the list shows a secret");
+    assert!(hoist.ok(&["token", "list", "--show-secret"]).contains(token.trim()));
+
+    let admin = std::fs::read_to_string(hoist.state().join("kubeconfig")).expect("a kubeconfig");
+    let mut kubeconfig: Value = serde_saphyr::from_str(&admin).expect("YAML");
+    kubeconfig["users"][0]["user"] = serde_json::json!({ "token": token.trim() });
+    let path = hoist.home().join("by-token.json");
+    std::fs::write(&path, kubeconfig.to_string()).expect("the temporary directory is writable");
+    let path = path.display().to_string();
+    let whoami = || hoist.try_kubectl(&["--kubeconfig", &path, "auth", "whoami"]);
+    assert!(whoami().stdout.contains(&format!("system:bootstrap:{id}")), "{:?}", whoami());
+
+    let unknown = hoist.run(&["token", "delete", id, "zzzzzz"]);
+    assert!(unknown.code == Some(2) && unknown.stderr.contains("no token zzzzzz"), "{}", unknown.stderr);
+    assert!(list().iter().any(|token| token["id"] == id), "one that is unknown keeps the others");
+    hoist.ok(&["token", "delete", token.trim()]);
+    assert!(!list().iter().any(|token| token["id"] == id));
+    until("the token is refused", Duration::from_secs(30), || {
+        let done = whoami();
+        if done.code == Some(0) { Err(done.stdout) } else { Ok(()) }
+    });
+}

@@ -9,7 +9,7 @@ use super::{CONFLICT, SOON, status};
 use crate::support::{Hoist, tell, things, until, wait};
 
 /// Which of the calls to engine and API end a run: every so many.
-const EVERY: usize = 9;
+const EVERY: usize = 4;
 
 fn killed_at(place: &str, number: usize) {
     let hoist = Hoist::new("fault").env("HOIST_FAULT", place);
@@ -65,7 +65,7 @@ fn an_up_killed_within_phases_is_finished_or_taken_down() {
     let is_call = |event: &&Value| event["cat"] == "engine" || event["cat"] == "api";
     let calls = trace["traceEvents"].as_array().expect("events").iter().filter(is_call).count();
     hoist.ok(&["down"]);
-    // The first third are calls to the engine that make things; how many tries at the API there are differs.
+    // The last third asks whether the cluster is ready yet; how often differs from run to run.
     let places = (1..calls * 2 / 3).step_by(EVERY).map(|call| format!("call:{call}"));
     for (number, place) in places.enumerate() {
         killed_at(&place, number);
