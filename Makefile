@@ -3,6 +3,7 @@
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
 #   make test | test-vm | test-kubevirtci | test-faults | test-versions | bench | lint | images | kubevirtci-image
+#   make test | test-vm | test-kubevirtci | test-kine | test-versions | bench | lint | images | kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -21,6 +22,7 @@ HOIST = $(TARGET)/hoist
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
 .PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-faults test-versions lint build setup
+.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-kine test-versions lint build setup
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -55,6 +57,9 @@ test-kubevirtci: setup
 # Clusters that lose containers, their data, or the hoist that makes them: half an hour.
 test-faults: setup
 	@scripts/test faults
+# A cluster that keeps its data with kine; building its image takes some minutes, once.
+test-kine: setup
+	@scripts/test kine
 
 # Every pinned version of Kubernetes; building the images of one takes ten to twenty minutes, once.
 test-versions: setup

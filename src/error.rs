@@ -107,12 +107,14 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
 fn ensure_images(missing: &[String]) -> String {
     let vm = format!("{REPOSITORY}/{}:", Role::Vm.name());
     let kind = if missing.iter().any(|image| image.starts_with(&vm)) { " --node-kind vm" } else { "" };
+    let kine = format!("{REPOSITORY}/{}:", Role::Kine.name());
+    let kine = if missing.iter().any(|image| image.starts_with(&kine)) { " --kine" } else { "" };
     let own = missing.iter().filter(|image| image.starts_with(REPOSITORY));
     let version =
         own.filter_map(|image| image.rsplit(':').next()).find_map(|tag| KubernetesVersion::parse(tag).ok());
     let version = version.filter(|version| *version != KubernetesVersion::DEFAULT);
     let version = version.map(|version| format!(" --kubernetes {version}")).unwrap_or_default();
-    format!("`hoist images ensure{kind}{version}` gets or builds what is missing")
+    format!("`hoist images ensure{kind}{kine}{version}` gets or builds what is missing")
 }
 
 #[cfg(test)]
@@ -126,6 +128,7 @@ mod tests {
     fn the_image_of_virtual_machines_is_asked_for_by_their_kind() {
         let hint = |name: &str| ensure_images(&[format!("localhost/hoist/{name}:v1.36.3")]);
         assert_eq!(hint("vm"), "`hoist images ensure --node-kind vm` gets or builds what is missing");
+        assert_eq!(hint("kine"), "`hoist images ensure --kine` gets or builds what is missing");
         assert_eq!(hint("node"), "`hoist images ensure` gets or builds what is missing");
     }
 

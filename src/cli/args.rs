@@ -241,6 +241,25 @@ pub struct UpArgs {
     /// Keep etcd's data on disk with fsync, rather than in memory
     #[arg(long)]
     pub durable_etcd: bool,
+    /// What keeps the API's objects: `etcd`, or `kine` on SQLite [default: etcd]
+    #[arg(long, value_name = "BACKEND")]
+    pub etcd_backend: Option<String>,
+    /// An etcd that is there already, https://HOST:PORT, instead of one of the cluster's own; may be given
+    /// several times
+    #[arg(long, value_name = "URL")]
+    pub etcd_endpoint: Vec<String>,
+    /// What the cluster's keys in that etcd begin with [default: /hoist/NAME]
+    #[arg(long, value_name = "PATH")]
+    pub etcd_prefix: Option<String>,
+    /// What signed that etcd's certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    pub etcd_ca: Option<PathBuf>,
+    /// A client's certificate for that etcd, PEM
+    #[arg(long, value_name = "FILE")]
+    pub etcd_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM
+    #[arg(long, value_name = "FILE")]
+    pub etcd_key: Option<PathBuf>,
     /// How kube-proxy programs services: `nftables` or `iptables` [default: nftables]
     #[arg(long, value_name = "MODE")]
     pub kube_proxy_mode: Option<String>,

@@ -45,6 +45,9 @@ pub enum ImagesCommand {
         /// The images that stand in for kubevirtci's own tools too
         #[arg(long)]
         kubevirtci: bool,
+        /// The image of kine too, for clusters with `etcd.backend: kine`
+        #[arg(long)]
+        kine: bool,
         /// Directory of image archives to look into first
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
@@ -109,6 +112,7 @@ pub(super) async fn ensure(
     archive_dir: Option<PathBuf>,
     kind: NodeKindArg,
     kubevirtci: bool,
+    kine: bool,
 ) -> Result<(), BoxError> {
     let version = version(arg)?;
     let engine = session::engine().await?;
@@ -118,6 +122,9 @@ pub(super) async fn ensure(
     }
     if kubevirtci {
         needs.push(Need::Kubevirtci);
+    }
+    if kine {
+        needs.push(Need::Kine);
     }
     let options = EnsureOptions { archive_dir, roles: images::needed(&needs), ..EnsureOptions::default() };
     let report = images::ensure(engine.docker(), &version, &options, &tell).await?;

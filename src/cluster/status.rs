@@ -10,7 +10,7 @@ use hoist_phases::phases::network::attach;
 use hoist_phases::phases::{machines, placement, steward};
 use hoist_phases::ports::{ContainerState, KubeApi, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{ClusterSpec, Component};
+use hoist_phases::spec::{Backend, ClusterSpec, Component, EtcdSpec};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -163,6 +163,9 @@ pub async fn status(
         }
     }
 
+    if let Some(etcd) = by_role(Component::Etcd.name()).filter(|etcd| etcd.status == Run::Running) {
+        problems.extend(alarm(runtime, &etcd.name).await);
+    }
     if let Some(steward) = by_role(Component::Steward.name()).filter(|s| s.status == Run::Running) {
         problems.extend(troubles_of_steward(runtime, &steward.name).await);
     }
@@ -175,7 +178,7 @@ pub async fn status(
             Err(error) => problems.push(format!("the API doesn't answer: {}", causes(&error))),
         }
         if let Some(spec) = spec {
-            problems.extend(nearly_full(api, spec.etcd.quota_bytes).await);
+            problems.extend(nearly_full(api, &spec.etcd).await);
         }
         if let Some(identity) = identity
             && identity::is_another(api, identity).await
@@ -354,15 +357,38 @@ fn merge(
     problems.extend(absent.map(|node| format!("{} has not joined", node.name)));
 }
 
-/// Warns before etcd is full. The API server measures its size (metric
+/// What etcd has raised an alarm about: past its quota it takes no writes until somebody takes the alarm
+/// back, whatever is removed. An image without its tool tells nothing.
+async fn alarm(runtime: &dyn Runtime, etcd: &str) -> Option<String> {
+    let look = ["/usr/local/bin/etcdctl", "--command-timeout=3s", "alarm", "list"];
+    let output = runtime.exec(etcd, &look, &[]).await.ok().filter(|output| output.code == 0)?;
+    output.stdout.contains("NOSPACE").then(|| {
+        format!(
+            "etcd is full (NOSPACE) and takes no writes: give it a larger etcd.quota by `hoist up`, then \
+             `docker exec {etcd} etcdctl alarm disarm`"
+        )
+    })
+}
+
+/// Warns before the store is full. The API server measures its size (metric
 /// `apiserver_storage_size_bytes`), so that etcd itself needn't be reachable from here.
-async fn nearly_full(api: &dyn KubeApi, quota: u64) -> Option<String> {
+async fn nearly_full(api: &dyn KubeApi, etcd: &EtcdSpec) -> Option<String> {
+    let (quota, remedy) = match etcd.backend {
+        Backend::Etcd => (etcd.quota_bytes, "a larger etcd.quota gives it room"),
+        Backend::Kine if !etcd.durable => {
+            (etcd.tmpfs_bytes, "a new cluster may have a larger etcd.tmpfsSize")
+        }
+        Backend::Kine | Backend::External(_) => return None,
+    };
     let (_, metrics) = api.get_path("/metrics").await.ok().filter(|(code, _)| *code == 200)?;
     let size = storage_size(&metrics)?;
     let full = size.saturating_mul(100) >= quota.saturating_mul(QUOTA_WARNING);
     let (size, quota) = (size >> 20, quota >> 20);
     full.then(|| {
-        format!("etcd holds {size} MiB of at most {quota} MiB; it takes no more writes when that is full")
+        let name = &etcd.backend;
+        format!(
+            "{name} holds {size} MiB of at most {quota} MiB; it takes no more writes when that is full; {remedy}"
+        )
     })
 }
 

@@ -1,7 +1,7 @@
 //! Rules between settings, judged on the resolved specification.
 
 use hoist_phases::pki::San;
-use hoist_phases::spec::{ClusterSpec, Component};
+use hoist_phases::spec::{Backend, ClusterSpec, Component};
 
 use super::problem::{Problem, Problems};
 
@@ -66,26 +66,25 @@ fn owner(spec: &ClusterSpec, container: &str, problems: &mut Problems) {
 fn etcd(spec: &ClusterSpec, problems: &mut Problems) {
     let mib = |bytes: u64| format!("{}Mi", bytes >> 20);
     let etcd = &spec.etcd;
-    if etcd.quota_bytes == 0 {
+    let own = etcd.backend == Backend::Etcd;
+    if own && etcd.quota_bytes == 0 {
         problems.push(Problem::new("etcd.quota", 0, "must be more than 0"));
     }
-    if etcd.durable {
-        return;
-    }
+    let Some(component) = etcd.backend.component().filter(|_| !etcd.durable) else { return };
     if etcd.tmpfs_bytes < MIN_TMPFS {
         let rule = format!("must be {} or more", mib(MIN_TMPFS));
         problems.push(Problem::new("etcd.tmpfsSize", mib(etcd.tmpfs_bytes), rule));
-    } else if etcd.quota_bytes > etcd.tmpfs_bytes.saturating_sub(ETCD_LOG) {
+    } else if own && etcd.quota_bytes > etcd.tmpfs_bytes.saturating_sub(ETCD_LOG) {
         let most = mib(etcd.tmpfs_bytes.saturating_sub(ETCD_LOG));
         let rule = format!(
             "a full file system kills etcd, a reached quota does not: at most {most}, or a larger etcd.tmpfsSize"
         );
         problems.push(Problem::new("etcd.quota", mib(etcd.quota_bytes), rule));
     }
-    let memory = spec.component(Component::Etcd).memory_bytes;
+    let memory = spec.component(component).memory_bytes;
     let least = etcd.tmpfs_bytes.saturating_add(ETCD_HEAP);
     if memory < least {
         let rule = format!("etcd.tmpfsSize counts as its memory: must be {} or more", mib(least));
-        problems.push(Problem::new("components.etcd.memory", mib(memory), rule));
+        problems.push(Problem::new(&format!("components.{component}.memory"), mib(memory), rule));
     }
 }

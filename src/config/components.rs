@@ -58,6 +58,9 @@ pub(super) fn apply(
 /// Where kube-apiserver dials etcd.
 const ETCD_CLIENT: &str = "https://127.0.0.1:2379";
 
+/// The same as kine has it.
+const KINE_LISTEN: &str = "127.0.0.1:2379";
+
 fn listens_on(urls: &str, wanted: &str) -> bool {
     urls.split(',').any(|url| url.trim().trim_end_matches('/') == wanted)
 }
@@ -111,6 +114,24 @@ fn problems_of_args(
             (Component::Etcd, "listen-client-urls") if !listens_on(value, ETCD_CLIENT) => {
                 refuse(flag, value, &format!("kube-apiserver dials {ETCD_CLIENT}, which must be among them"))
             }
+            (Component::Etcd, "data-dir") => refuse(
+                flag,
+                value,
+                "the data are in a volume of the cluster's own, which outlives the container",
+            ),
+            (Component::Kine, "listen-address") if value.trim_start_matches("tcp://") != KINE_LISTEN => {
+                refuse(flag, value, &format!("kube-apiserver dials {KINE_LISTEN} alone"))
+            }
+            (Component::Kine, "endpoint") => refuse(
+                flag,
+                value,
+                "kine keeps its data in SQLite, in the cluster's own volume; for a store elsewhere see etcd.external",
+            ),
+            (Component::Kine, "trusted-ca-file" | "server-cert-file" | "server-key-file") => refuse(
+                flag,
+                value,
+                "kube-apiserver and kine know each other by certificates of the cluster's own",
+            ),
             (Component::Konnectivity, "agent-port") if value.parse() != Ok(AGENT_PORT) => {
                 refuse(flag, value, &format!("agents and the published port dial {AGENT_PORT}"))
             }
@@ -171,6 +192,10 @@ mod tests {
             (Component::ApiServer, "bind-address", "::1", "0.0.0.0"),
             (Component::Etcd, "listen-client-urls", "https://192.168.66.2:2379", ETCD_CLIENT),
             (Component::Etcd, "listen-client-urls", "http://127.0.0.1:2379", ETCD_CLIENT),
+            (Component::Kine, "listen-address", "0.0.0.0:2379", KINE_LISTEN),
+            (Component::Etcd, "data-dir", "/tmp", "volume"),
+            (Component::Kine, "endpoint", "http://", "SQLite"),
+            (Component::Kine, "trusted-ca-file", "", "certificates"),
             (Component::Dnsmasq, "no-resolv", "true", "takes no flags"),
             (Component::Owner, "v", "4", "network namespace"),
             (Component::Konnectivity, "agent-port", "8091", "8132"),

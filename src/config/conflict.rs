@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use hoist_phases::spec::{
-    ClusterName, ClusterSpec, Cni, Endpoint, Family, Networking, NodeKind, NodeSpec, Owner, VmSize,
+    ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner, VmSize,
 };
 use serde_json::{Value, json};
 
@@ -132,6 +132,10 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     compare("controlPlaneEndpoint", before, named(control_plane_endpoint));
     let at = |address: &Option<SocketAddr>| address.map_or("loopback".to_owned(), |at| at.to_string());
     compare("listenAddress", at(&present.listen_address), at(listen_address));
+    compare("etcd.backend", present.etcd.backend.to_string(), etcd.backend.to_string());
+    // Its endpoints and keys may change: they are the API server's alone.
+    let prefix = |etcd: &EtcdSpec| etcd.backend.external().map_or("none".to_owned(), |e| e.prefix.clone());
+    compare("etcd.external.prefix", prefix(&present.etcd), prefix(etcd));
     compare("etcd.durable", present.etcd.durable.to_string(), etcd.durable.to_string());
     compare("etcd.tmpfsSize", present.etcd.tmpfs_bytes.to_string(), etcd.tmpfs_bytes.to_string());
     compare("cni", cni_name(&present.cni), cni_name(cni));

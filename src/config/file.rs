@@ -191,6 +191,11 @@ pub struct NetworkingFile {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdFile {
+    /// What keeps the data: `etcd` or `kine`.
+    pub backend: Option<String>,
+    /// An etcd that is there already, instead.
+    #[serde(default)]
+    pub external: ExternalEtcdFile,
     pub durable: Option<bool>,
     pub fsync: Option<bool>,
     /// Such as `1Gi`.
@@ -198,6 +203,22 @@ pub struct EtcdFile {
     pub tmpfs_size: Option<String>,
     #[schemars(with = "Option<Scalar>")]
     pub quota: Option<String>,
+}
+
+/// An etcd of the user's; relative paths start at the configuration file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExternalEtcdFile {
+    /// `https://HOST:PORT` each.
+    pub endpoints: Option<Vec<String>>,
+    /// What the cluster's keys begin with; another for each cluster in one etcd.
+    pub prefix: Option<String>,
+    /// What signed the servers' certificates, PEM.
+    pub ca: Option<PathBuf>,
+    /// A client's certificate, PEM.
+    pub cert: Option<PathBuf>,
+    /// Its key, PEM.
+    pub key: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

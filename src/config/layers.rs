@@ -33,6 +33,12 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
         ca_cert,
         ca_key,
         durable_etcd,
+        etcd_backend,
+        etcd_endpoint,
+        etcd_prefix,
+        etcd_ca,
+        etcd_cert,
+        etcd_key,
         kube_proxy_mode,
         reach,
         no_roles,
@@ -82,6 +88,14 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     layer.put(&mut file.ca.cert, ca_cert, "ca.cert", "--ca-cert");
     layer.put(&mut file.ca.key, ca_key, "ca.key", "--ca-key");
     layer.put(&mut file.etcd.durable, durable_etcd.then_some(true), "etcd.durable", "--durable-etcd");
+    layer.put(&mut file.etcd.backend, etcd_backend, "etcd.backend", "--etcd-backend");
+    let external = &mut file.etcd.external;
+    let endpoints = listed(etcd_endpoint);
+    layer.put(&mut external.endpoints, endpoints, "etcd.external.endpoints", "--etcd-endpoint");
+    layer.put(&mut external.prefix, etcd_prefix, "etcd.external.prefix", "--etcd-prefix");
+    layer.put(&mut external.ca, etcd_ca, "etcd.external.ca", "--etcd-ca");
+    layer.put(&mut external.cert, etcd_cert, "etcd.external.cert", "--etcd-cert");
+    layer.put(&mut external.key, etcd_key, "etcd.external.key", "--etcd-key");
     layer.put(&mut file.kube_proxy.mode, kube_proxy_mode, "kubeProxy.mode", "--kube-proxy-mode");
     layer.put(&mut file.reach, reach, "reach", "--reach");
     let placement = &mut file.placement;

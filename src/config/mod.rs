@@ -10,6 +10,7 @@ mod conflict;
 mod document;
 mod encryption;
 mod endpoint;
+mod etcd;
 mod file;
 pub(crate) mod kubeadm;
 mod layers;

@@ -12,12 +12,12 @@ use hoist_phases::spec::{
 
 use super::Settings;
 use super::document::Document;
-use super::file::{ClusterFile, EtcdFile, KubeProxyFile, OwnerFile, PlacementFile};
+use super::file::{ClusterFile, KubeProxyFile, OwnerFile, PlacementFile};
 use super::nodes::NodeFlags;
-use super::problem::{Invalid, Problem, Problems};
+use super::problem::{Invalid, Problem};
 use super::{
-    api_server, check, component_configs, components, endpoint, layers, networking, nodes, placement, units,
-    wait,
+    api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement,
+    units, wait,
 };
 use crate::cli::args::{Global, UpArgs};
 
@@ -53,11 +53,12 @@ pub fn settings(
 /// As [`settings`], of a file that has the flags in it. Every field is taken apart by name, so that
 /// one nobody reads does not compile.
 pub(super) fn resolve(
-    document: Document,
+    mut document: Document,
     node_flags: NodeFlags,
     base: ClusterSpec,
     cni: Option<Cni>,
 ) -> Result<Settings, Invalid> {
+    let keys = etcd::keys(&mut document);
     let Document { file, origins, mut problems, beside: _ } = document;
     let ClusterFile {
         api_version: _,
@@ -75,7 +76,7 @@ pub(super) fn resolve(
         kubeadm_config: _,
         token,
         token_ttl,
-        etcd,
+        etcd: etcd_file,
         api_server,
         scheduler,
         feature_gates,
@@ -107,7 +108,7 @@ pub(super) fn resolve(
         set(&mut spec.token_ttl, ttl.map(|ttl| TokenTtl(ttl.as_secs())));
     }
     set(&mut spec.extra_sans, extra_sans);
-    apply_etcd(&mut spec.etcd, etcd, &mut problems);
+    etcd::apply(&mut spec.etcd, &spec.name, etcd_file, keys, &mut problems);
     api_server::apply(&mut spec.api_server, api_server, &mut problems);
     component_configs::apply(&mut spec, scheduler, kubelet, kube_proxy, feature_gates, &mut problems);
     if let Some(container) = attach {
@@ -240,19 +241,4 @@ fn phase(name: &str) -> Result<PhaseId, Problem> {
         let rule = format!("must be one of {}", names.join(", "));
         Problem::new("skipPhases", format_args!("{name:?}"), rule)
     })
-}
-
-fn apply_etcd(spec: &mut EtcdSpec, file: EtcdFile, problems: &mut Problems) {
-    let EtcdFile { durable, fsync, tmpfs_size, quota } = file;
-    if durable == Some(true) && !spec.durable {
-        // A new cluster: the default so far is what fits into the tmpfs.
-        spec.quota_bytes = EtcdSpec::DURABLE_QUOTA;
-    }
-    set(&mut spec.durable, durable);
-    spec.fsync = fsync.or(spec.fsync);
-    let sizes =
-        [("etcd.tmpfsSize", tmpfs_size, &mut spec.tmpfs_bytes), ("etcd.quota", quota, &mut spec.quota_bytes)];
-    for (field, text, bytes) in sizes {
-        set(bytes, text.and_then(|text| problems.keep(converted(field, &text, units::bytes))));
-    }
 }

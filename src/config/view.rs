@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use hoist_phases::spec::{
-    Addon, ApiServerSpec, AuditSpec, ClusterSpec, Cni, ComponentSpec, EtcdSpec, NodeKind, NodeSpec,
-    Placement, RoleNodes, RoleRule, Spread, VmSize,
+    Addon, ApiServerSpec, AuditSpec, Backend, ClusterSpec, Cni, ComponentSpec, EtcdSpec, ExternalEtcd,
+    NodeKind, NodeSpec, Placement, RoleNodes, RoleRule, Spread, VmSize,
 };
 use serde_json::{Map, Value};
 
 use super::document::drop_nulls;
 use super::file::{
-    API_VERSION, AddonFile, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile, KIND,
-    KubeProxyFile, KubeletFile, NetworkingFile, NodeGroup, OwnerFile, PlacementFile, RoleFile, SchedulerFile,
-    SpreadFile,
+    API_VERSION, AddonFile, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile,
+    ExternalEtcdFile, KIND, KubeProxyFile, KubeletFile, NetworkingFile, NodeGroup, OwnerFile, PlacementFile,
+    RoleFile, SchedulerFile, SpreadFile,
 };
 use super::origin::{Origin, Origins};
 use super::{Settings, networking, schema};
@@ -127,7 +127,7 @@ fn record((name, addresses): (&String, &Vec<IpAddr>)) -> (String, Vec<String>) {
 }
 
 /// The file that says all of this, but for what is secret: the token, which `hoist join-command` has,
-/// and what encrypts etcd's data.
+/// what encrypts etcd's data, and the keys to an etcd elsewhere.
 pub fn file(settings: &Settings) -> ClusterFile {
     let Settings {
         spec,
@@ -215,12 +215,19 @@ pub fn file(settings: &Settings) -> ClusterFile {
 }
 
 fn etcd_file(spec: &EtcdSpec) -> EtcdFile {
-    let EtcdSpec { durable, fsync, tmpfs_bytes, quota_bytes } = spec;
+    let EtcdSpec { backend, durable, fsync, tmpfs_bytes, quota_bytes } = spec;
+    if let Backend::External(ExternalEtcd { endpoints, prefix, ca: _, cert: _, key: _ }) = backend {
+        let (endpoints, prefix) = (Some(endpoints.clone()), Some(prefix.clone()));
+        let external = ExternalEtcdFile { endpoints, prefix, ..ExternalEtcdFile::default() };
+        return EtcdFile { external, ..EtcdFile::default() };
+    }
     EtcdFile {
+        backend: Some(backend.name().to_owned()),
+        external: ExternalEtcdFile::default(),
         durable: Some(*durable),
         fsync: *fsync,
         tmpfs_size: Some(bytes(*tmpfs_bytes)),
-        quota: Some(bytes(*quota_bytes)),
+        quota: (*backend == Backend::Etcd).then(|| bytes(*quota_bytes)),
     }
 }
 

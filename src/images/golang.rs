@@ -63,14 +63,17 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Programs {
     /// Of what belongs to a Kubernetes version.
     directory: PathBuf,
-    registry: PathBuf,
+    /// Of the modules that don't.
+    alone: BTreeMap<GoModule, PathBuf>,
 }
 
 impl Programs {
     pub(crate) fn path(&self, program: &Program) -> PathBuf {
         match program {
-            Program::Tool { module: GoModule::Registry, .. } => self.registry.join(program.file_name()),
-            Program::Tool { .. } | Program::Source { .. } => self.directory.join(program.file_name()),
+            Program::Tool { module, .. } => {
+                self.alone.get(module).unwrap_or(&self.directory).join(program.file_name())
+            }
+            Program::Source { .. } => self.directory.join(program.file_name()),
             Program::Own { .. } => PathBuf::from(crate::digest::PROGRAM),
         }
     }
@@ -85,9 +88,12 @@ pub(crate) async fn build(
     let flags = linker_flags(request.version, request.release);
     let family = format!("{}-{}-", request.version, request.arch);
     let directory = kept_directory(work, &request, &flags, &family, &GoModule::VERSIONED)?;
-    let family = format!("registry-{}-", request.arch);
-    let registry = kept_directory(work, &request, PLAIN_FLAGS, &family, &[GoModule::Registry])?;
-    let programs = Programs { directory, registry };
+    let mut alone = BTreeMap::new();
+    for module in GoModule::ALONE {
+        let family = format!("{}-{}-", module_name(request.release.module_files(module).0), request.arch);
+        alone.insert(module, kept_directory(work, &request, PLAIN_FLAGS, &family, &[module])?);
+    }
+    let programs = Programs { directory, alone };
 
     let mut tools: BTreeMap<GoModule, BTreeMap<&str, (&str, &Program)>> = BTreeMap::new();
     let mut sources = Vec::new();
@@ -114,7 +120,7 @@ pub(crate) async fn build(
             SUBJECT,
             format!("go build of {}", list(tools.values().map(|(_, program)| program.file_name()))),
         );
-        let flags = if module == GoModule::Registry { PLAIN_FLAGS } else { &flags };
+        let flags = if GoModule::ALONE.contains(&module) { PLAIN_FLAGS } else { &flags };
         let mut go = go_build(&request, flags, &source);
         go.arg("-v").arg("-o").arg(format!("{}/", staging.display()));
         if !module::pinned(request.version, request.release, module) {
@@ -138,6 +144,12 @@ pub(crate) async fn build(
         rename(&source.join("program"), &programs.path(program))?;
     }
     Ok(programs)
+}
+
+/// The last part of a module's path, such as `registry`.
+fn module_name(go_mod: &str) -> &str {
+    let path = go_mod.lines().find_map(|line| line.strip_prefix("module ")).unwrap_or_default();
+    path.rsplit('/').next().unwrap_or(path).trim()
 }
 
 fn go_build(request: &Request<'_>, flags: &str, directory: &Path) -> Command {

@@ -61,6 +61,23 @@ const KONNECTIVITY_SUM: &str = include_str!("../../scripts/images/go/konnectivit
 /// The same of the registry.
 const REGISTRY_MOD: &str = include_str!("../../scripts/images/go/registry/go.mod");
 const REGISTRY_SUM: &str = include_str!("../../scripts/images/go/registry/go.sum");
+/// The same of kine.
+const KINE_MOD: &str = include_str!("../../scripts/images/go/kine/go.mod");
+const KINE_SUM: &str = include_str!("../../scripts/images/go/kine/go.sum");
+
+/// The modules that build etcd's tools, by the minor of etcd.
+const ETCD_TOOLS: [(&str, &str, &str); 2] = [
+    (
+        "3.6",
+        include_str!("../../scripts/images/go/etcd-3.6/go.mod"),
+        include_str!("../../scripts/images/go/etcd-3.6/go.sum"),
+    ),
+    (
+        "3.7",
+        include_str!("../../scripts/images/go/etcd-3.7/go.mod"),
+        include_str!("../../scripts/images/go/etcd-3.7/go.sum"),
+    ),
+];
 
 impl Release {
     /// go.mod and go.sum of a module.
@@ -70,7 +87,17 @@ impl Release {
             GoModule::Crictl => (CRICTL_MOD, CRICTL_SUM),
             GoModule::Konnectivity => (KONNECTIVITY_MOD, KONNECTIVITY_SUM),
             GoModule::Registry => (REGISTRY_MOD, REGISTRY_SUM),
+            GoModule::Kine => (KINE_MOD, KINE_SUM),
+            GoModule::EtcdTools => self.etcd_tools(),
         }
+    }
+
+    /// What works on the data of this release's etcd; a test holds the list to have it.
+    fn etcd_tools(&self) -> (&'static str, &'static str) {
+        let etcd = self.module_version("go.etcd.io/etcd/server/v3").unwrap_or_default();
+        let fits = |minor: &str| etcd.trim_start_matches('v').starts_with(&format!("{minor}."));
+        let found = ETCD_TOOLS.iter().find(|(minor, ..)| fits(minor));
+        found.map_or((ETCD_TOOLS[0].1, ETCD_TOOLS[0].2), |(_, go_mod, go_sum)| (*go_mod, *go_sum))
     }
 
     /// The release to build a version from: the one that pins it, else that of the same minor, whose other
@@ -87,8 +114,9 @@ impl Release {
 
     /// Version of a module as the module files require it.
     pub fn module_version(&self, module: &str) -> Option<&'static str> {
-        let lines =
-            [self.go_mod, CRICTL_MOD, KONNECTIVITY_MOD, REGISTRY_MOD].into_iter().flat_map(str::lines);
+        let lines = [self.go_mod, CRICTL_MOD, KONNECTIVITY_MOD, REGISTRY_MOD, KINE_MOD]
+            .into_iter()
+            .flat_map(str::lines);
         lines.into_iter().find_map(|line| {
             let mut words = line.split_whitespace().skip_while(|word| *word == "require");
             (words.next() == Some(module)).then(|| words.next()).flatten()
@@ -193,6 +221,18 @@ mod tests {
             assert_eq!(Release::of(version).version, release, "{version}");
         }
         assert!(Release::of("v1.34.4").pins("v1.34.4") && !Release::of("v1.34.9").pins("v1.34.9"));
+    }
+
+    #[test]
+    fn the_tools_of_etcd_are_of_its_own_minor() {
+        for release in RELEASES {
+            let minor = |text: &str| text.rsplit_once('.').map(|(minor, _)| minor.to_owned());
+            let server = release.module_version("go.etcd.io/etcd/server/v3").and_then(minor);
+            let (tools, _) = release.module_files(GoModule::EtcdTools);
+            let line = tools.lines().find(|line| line.trim().starts_with("go.etcd.io/etcd/etcdutl/v3 v"));
+            let version = line.and_then(|line| line.split_whitespace().nth(1)).and_then(minor);
+            assert_eq!(server, version, "{}", release.version);
+        }
     }
 
     /// What kubeadm pins is a minor of etcd that this API server was tested with upstream.

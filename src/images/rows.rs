@@ -17,6 +17,12 @@ const fn konnectivity(package: &'static str, built_as: &'static str, path: &'sta
     Program::Tool { module: GoModule::Konnectivity, package, built_as, path }
 }
 
+const fn etcd_tool(package: &'static str, name: &'static str) -> Program {
+    Program::Tool { module: GoModule::EtcdTools, package, built_as: name, path: name }
+}
+
+const KINE: &str = "github.com/k3s-io/kine";
+
 // The CNI plugins go to the node and into the image of the CNI that uses them.
 const BRIDGE: Program =
     tool("github.com/containernetworking/plugins/plugins/main/bridge", "bridge", "cni/bridge");
@@ -37,10 +43,26 @@ pub const IMAGES: &[ImageSpec] = &[
         need: Need::Cluster,
         parent: Parent::Scratch,
         files: &[file!("etcd" / "Dockerfile")],
-        programs: &[tool("go.etcd.io/etcd/server/v3", "server", "etcd")],
+        programs: &[
+            tool("go.etcd.io/etcd/server/v3", "server", "etcd"),
+            etcd_tool("go.etcd.io/etcd/etcdctl/v3", "etcdctl"),
+            etcd_tool("go.etcd.io/etcd/etcdutl/v3", "etcdutl"),
+        ],
         preloads: &[],
         component: Component::Module("go.etcd.io/etcd/server/v3"),
         upstream: Upstream::Etcd("registry.k8s.io/etcd"),
+    },
+    ImageSpec {
+        role: Role::Kine,
+        name: "kine",
+        summary: "store of the control plane in etcd's place, on SQLite",
+        need: Need::Kine,
+        parent: Parent::Scratch,
+        files: &[file!("kine" / "Dockerfile")],
+        programs: &[Program::Tool { module: GoModule::Kine, package: KINE, built_as: "kine", path: "kine" }],
+        preloads: &[],
+        component: Component::Module(KINE),
+        upstream: Upstream::Module { repository: "docker.io/rancher/kine", module: KINE },
     },
     ImageSpec {
         role: Role::ApiServer,

@@ -2,8 +2,9 @@
 
 use super::*;
 
-const ROLES: [Role; 16] = [
+const ROLES: [Role; 17] = [
     Role::Etcd,
+    Role::Kine,
     Role::ApiServer,
     Role::ControllerManager,
     Role::Scheduler,

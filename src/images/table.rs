@@ -8,6 +8,8 @@ pub use super::rows::IMAGES;
 pub enum Role {
     /// The single-member store of the control plane.
     Etcd,
+    /// A store that speaks etcd's protocol and keeps its data in SQLite.
+    Kine,
     /// kube-apiserver.
     ApiServer,
     /// kube-controller-manager.
@@ -49,6 +51,8 @@ pub enum Need {
     VmNodes,
     /// Clusters of kubevirtci.
     Kubevirtci,
+    /// Clusters that keep their data with kine.
+    Kine,
     /// Other images, as long as they are built.
     Build,
 }
@@ -88,11 +92,18 @@ pub enum GoModule {
     Konnectivity,
     /// The registry's: see the header of its module file.
     Registry,
+    /// kine's: see the header of its module file.
+    Kine,
+    /// That of etcd's own tools: see the headers of its module files.
+    EtcdTools,
 }
 
 impl GoModule {
     /// Those whose programs are kept by the version of Kubernetes.
     pub const VERSIONED: [Self; 3] = [Self::Release, Self::Crictl, Self::Konnectivity];
+
+    /// Those whose programs are kept by themselves, whatever the version of Kubernetes.
+    pub const ALONE: [Self; 3] = [Self::Registry, Self::Kine, Self::EtcdTools];
 }
 
 impl Program {

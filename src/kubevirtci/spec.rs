@@ -166,7 +166,8 @@ fn etcd(args: &RunArgs) -> Result<EtcdSpec, BoxError> {
     if tmpfs_bytes < MIN_TMPFS {
         return Err(SpecError::SmallTmpfs(args.etcd_capacity.clone()).into());
     }
-    Ok(EtcdSpec { durable: false, fsync, tmpfs_bytes, quota_bytes: tmpfs_bytes - ETCD_LOG })
+    let quota_bytes = tmpfs_bytes - ETCD_LOG;
+    Ok(EtcdSpec { durable: false, fsync, tmpfs_bytes, quota_bytes, ..EtcdSpec::default() })
 }
 
 fn ranges(field: &'static str, value: &str) -> Result<Subnets, SpecError> {

@@ -14,6 +14,7 @@ mod bad_input;
 mod choices;
 mod configured;
 mod containment;
+mod datastore;
 mod dead_nodes;
 mod doctor;
 mod external;

@@ -41,7 +41,7 @@ fn shown(settings: &Settings) -> String {
 }
 
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
-/// `--config` has no field; `--kubeadm-config`, `--cni` and `--ca-*` name files: they have tests of their own.
+/// `--config` has no field; `--kubeadm-config`, `--cni`, `--ca-*` and `--etcd-*` name files: they have tests of their own.
 const PAIRS: &[(&str, &[&str], &str)] = &[
     ("attach", &["--attach=other"], "owner: {attach: other}"),
     ("nodes", &["--nodes=3"], "nodes: [{count: 3}]"),
@@ -61,6 +61,7 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
     ("token-ttl", &["--token-ttl=90m"], "tokenTtl: 90m"),
     ("extra-san", &["--extra-san=a.example", "--extra-san=10.0.0.1"], "extraSans: [a.example, 10.0.0.1]"),
     ("durable-etcd", &["--durable-etcd"], "etcd: {durable: true}"),
+    ("etcd-backend", &["--etcd-backend=kine"], "etcd: {backend: kine}"),
     ("kube-proxy-mode", &["--kube-proxy-mode=iptables"], "kubeProxy: {mode: iptables}"),
     ("reach", &["--reach=none"], "reach: none"),
     (
@@ -84,7 +85,9 @@ fn every_flag_of_up_is_a_field_of_the_file() {
     let cli = Cli::command();
     let up = cli.find_subcommand("up").unwrap();
     let known = |flag: &str| {
+        let files = ["etcd-endpoint", "etcd-prefix", "etcd-ca", "etcd-cert", "etcd-key"];
         ["config", "kubeadm-config", "cni", "ca-cert", "ca-key"].contains(&flag)
+            || files.contains(&flag)
             || PAIRS.iter().any(|(name, ..)| *name == flag)
     };
     for flag in up.get_arguments().filter_map(|arg| arg.get_long()) {
@@ -98,6 +101,109 @@ fn every_flag_of_up_is_a_field_of_the_file() {
         let default = ["node-kind"].contains(name);
         assert!(default || by_flag != plain, "--{name} changes nothing");
     }
+}
+
+/// PEM that nobody reads as such here.
+fn keys() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, kind) in [("ca", "CERTIFICATE"), ("cert", "CERTIFICATE"), ("key", "EC PRIVATE KEY")] {
+        std::fs::write(dir.path().join(name), format!("-----BEGIN {kind}-----\n{name}\n")).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn an_etcd_elsewhere_needs_its_endpoints_and_three_files() {
+    let dir = keys();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (ca, cert, key) = (at("ca"), at("cert"), at("key"));
+    let external = |prefix: &str| {
+        format!(
+            "etcd: {{external: {{endpoints: ['https://10.0.0.5:2379'], {prefix}ca: {ca}, cert: {cert}, key: {key}}}}}"
+        )
+    };
+    let by_file = resolve(&[], Some(&external("prefix: /a, "))).unwrap();
+    let given = [format!("--etcd-ca={ca}"), format!("--etcd-cert={cert}"), format!("--etcd-key={key}")];
+    let given = given.iter().map(String::as_str);
+    let given: Vec<_> = given.chain(["--etcd-endpoint=https://10.0.0.5:2379", "--etcd-prefix=/a"]).collect();
+    let by_flag = resolve(&given, None).unwrap();
+    assert_eq!(shown(&by_file), shown(&by_flag));
+    let spec = by_file.spec;
+    let etcd = spec.etcd.backend.external().unwrap();
+    assert_eq!((etcd.prefix.as_str(), etcd.endpoints.len()), ("/a", 1));
+    assert!(etcd.ca.contains("ca") && etcd.cert.contains("cert") && etcd.key.expose().contains("key"));
+    assert!(!format!("{spec:?}").contains("EC PRIVATE"), "a key is never shown");
+    let named = resolve(&[], Some(&external(""))).unwrap().spec;
+    assert_eq!(named.etcd.backend.external().unwrap().prefix, "/hoist/t");
+
+    // Once known, the keys stay; another endpoint needs no new cluster, another prefix does.
+    let again = parse_file(
+        Path::new("c.yaml"),
+        &format!("{HEADER}etcd: {{external: {{endpoints: ['https://10.0.0.6:2379']}}}}"),
+    );
+    let again = settings(flags(&[]), Some(again.unwrap()), spec.clone(), None).unwrap().spec;
+    assert_eq!(again.etcd.backend.external().unwrap().key, etcd.key);
+    assert!(check_conflict(&spec, &again).is_ok());
+    let other = parse_file(Path::new("c.yaml"), &format!("{HEADER}{}", external("prefix: /b, ")));
+    let other = settings(flags(&[]), Some(other.unwrap()), spec.clone(), None).unwrap().spec;
+    let fields = check_conflict(&spec, &other).unwrap_err().differences;
+    assert_eq!(
+        fields.iter().map(|difference| difference.field).collect::<Vec<_>>(),
+        ["etcd.external.prefix"]
+    );
+}
+
+#[test]
+fn what_a_store_has_no_use_for_is_refused_by_name() {
+    let wrong = |yaml: &str, fields: &[&str]| {
+        let error = resolve(&[], Some(yaml)).unwrap_err();
+        for field in fields {
+            assert!(error.contains(field), "{field}: {error}");
+        }
+    };
+    wrong("etcd: {backend: sqlite}", &["etcd.backend \"sqlite\": must be etcd or kine"]);
+    wrong("etcd: {backend: kine, quota: 512Mi}", &["etcd.quota 512Mi: kine has no quota"]);
+    wrong(
+        "etcd: {external: {endpoints: ['http://10.0.0.5:2379']}}",
+        &[
+            "etcd.external.endpoints \"http://10.0.0.5:2379\": must be https://",
+            "etcd.external.ca: must name a file",
+            "etcd.external.cert: ",
+            "etcd.external.key: ",
+        ],
+    );
+    wrong(
+        "etcd: {external: {ca: /nowhere/ca.crt}}",
+        &[
+            "etcd.external.ca \"/nowhere/ca.crt\": there is no such file",
+            "etcd.external.endpoints: must name",
+        ],
+    );
+    let dir = keys();
+    let key = dir.path().join("key");
+    wrong(&format!("etcd: {{external: {{ca: {}}}}}", key.display()), &["must hold a certificate in PEM"]);
+    wrong(
+        "etcd: {durable: true, tmpfsSize: 2Gi, backend: kine, external: {prefix: nope}}",
+        &[
+            "etcd.backend kine: beside etcd.external",
+            "etcd.durable true: beside etcd.external",
+            "etcd.tmpfsSize 2Gi",
+            "etcd.external.prefix \"nope\"",
+        ],
+    );
+}
+
+#[test]
+fn kine_keeps_its_data_where_etcd_would() {
+    let spec = resolve(&["--etcd-backend=kine", "--durable-etcd"], None).unwrap().spec;
+    assert!(spec.etcd.durable && spec.runs(Component::Kine) && !spec.runs(Component::Etcd));
+    let error = resolve(&[], Some("etcd: {backend: kine}\ncomponents: {kine: {memory: 512Mi}}")).unwrap_err();
+    assert!(error.contains("components.kine.memory"), "{error}");
+    let etcd = resolve(&[], None).unwrap().spec;
+    let fields = check_conflict(&etcd, &resolve(&["--etcd-backend=kine"], None).unwrap().spec)
+        .unwrap_err()
+        .differences;
+    assert_eq!(fields.iter().map(|difference| difference.field).collect::<Vec<_>>(), ["etcd.backend"]);
 }
 
 #[test]

@@ -82,7 +82,10 @@ fn said(code: i64, stdout: &str) -> ExecOutput {
 
 async fn healthy() -> (FakeRuntime, FakeApi) {
     let engine = FakeRuntime::default();
-    for component in Component::ALL.into_iter().filter(|component| component.is_in_every_cluster()) {
+    for component in Component::ALL
+        .into_iter()
+        .filter(|component| component.is_in_every_cluster() || *component == Component::Etcd)
+    {
         let network = match component {
             Component::Owner => Network::Own,
             _ => Network::Container("hoist-c-owner".to_owned()),
@@ -202,15 +205,30 @@ async fn what_is_wrong_is_named() {
             "container of node01 is exited (255)",
             "node02 is not Ready: cni plugin not initialized",
             "node01 has not joined",
-            "etcd holds 0 MiB of at most 1 MiB; it takes no more writes when that is full",
+            "etcd holds 0 MiB of at most 1 MiB; it takes no more writes when that is full; a larger etcd.quota gives it room",
         ]
     );
+}
+
+#[tokio::test]
+async fn an_etcd_that_takes_no_writes_is_told_with_the_way_out() {
+    let (engine, api) = healthy().await;
+    engine.on_exec(|name, command, _| match (name, command.last()) {
+        ("hoist-c-etcd", Some(&"list")) => said(0, "memberID:8 alarm:NOSPACE \n"),
+        _ => said(0, ""),
+    });
+    let told = look(&engine, &api).await.problems;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("NOSPACE") && told[0].contains("alarm disarm"), "{told:?}");
 }
 
 #[tokio::test]
 async fn what_the_steward_can_not_do_is_told() {
     let (engine, api) = healthy().await;
     engine.on_exec(|name, command, _| {
+        if name == "hoist-c-etcd" {
+            return said(0, "");
+        }
         assert_eq!((name, command.last()), ("hoist-c-steward", Some(&"--health")));
         said(0, "routes: add route 10.244.0.0/24 via 192.168.66.101: unreachable\n")
     });

@@ -31,10 +31,6 @@ const DEADLINE: Duration = Duration::from_secs(180);
 pub(super) const COMPONENTS: [Component; 3] =
     [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
 
-/// What has to run before the next can, first.
-const BY_NEED: [Component; 4] =
-    [Component::Etcd, Component::ApiServer, Component::ControllerManager, Component::Scheduler];
-
 const SCHEDULER_KUBECONFIG: &str = "/etc/kubernetes/scheduler.conf";
 const SCHEDULER_CONFIG: &str = "/etc/kubernetes/scheduler.yaml";
 
@@ -66,7 +62,9 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     .into_iter()
     .any(|changed| changed);
 
-    let restarts = Restarts::now(&cx.ports.runtime, &cx.spec, BY_NEED).await;
+    // What has to run before the next can, first.
+    let by_need = cx.spec.etcd.backend.component().into_iter().chain(COMPONENTS);
+    let restarts = Restarts::now(&cx.ports.runtime, &cx.spec, by_need).await;
     let api = cx.ports.connect.connect(kubeconfigs.super_admin()).await?;
     // Serving is enough: a system:masters user is let in from the first moment, and all later
     // phases retry what the start hooks have not made yet.
@@ -88,21 +86,21 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     Ok(Outcome::changed(changed))
 }
 
-/// Fails when a component has ended for good, with its exit code and last log lines. etcd counts
+/// Fails when a component has ended for good, with its exit code and last log lines. etcd (or kine) counts
 /// from the moment on that its own phase, which runs beside, is through with its container.
 ///
 /// # Errors
 /// [`containers::ContainerError`], naming the component.
 pub async fn check_components(cx: &Context, watch: &Watch) -> Result<(), PhaseError> {
-    let checks = judged(cx.outputs.etcd.get().is_ok()).map(|component| async move {
+    let checks = judged(&cx.spec, cx.outputs.etcd.get().is_ok()).map(|component| async move {
         watch.check(&cx.ports.runtime, &component_name(&cx.spec, component)).await
     });
     try_join_all(checks).await?;
     Ok(())
 }
 
-fn judged(etcd_is_made: bool) -> impl Iterator<Item = Component> {
-    COMPONENTS.into_iter().chain(etcd_is_made.then_some(Component::Etcd))
+fn judged(spec: &ClusterSpec, store_is_made: bool) -> impl Iterator<Item = Component> {
+    COMPONENTS.into_iter().chain(spec.etcd.backend.component().filter(|_| store_is_made))
 }
 
 /// One of [`COMPONENTS`] as this cluster needs it, with these keys.
@@ -123,6 +121,7 @@ pub(super) fn desired(
     let mut container = container(spec, component, flags, files, nofile);
     match component {
         Component::ApiServer => {
+            container.files.extend(etcd::external::files(spec));
             if spec.reach == Reach::Konnectivity {
                 container.files.push(konnectivity::egress_selector());
                 container.mounts.push(konnectivity::socket(spec));
@@ -177,7 +176,7 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         ("etcd-cafile", format!("{pki}/etcd/ca.crt")),
         ("etcd-certfile", format!("{pki}/apiserver-etcd-client.crt")),
         ("etcd-keyfile", format!("{pki}/apiserver-etcd-client.key")),
-        ("etcd-servers", format!("https://127.0.0.1:{}", etcd::CLIENT_PORT)),
+        ("etcd-servers", etcd::servers(spec)),
         ("kubelet-client-certificate", format!("{pki}/apiserver-kubelet-client.crt")),
         ("kubelet-client-key", format!("{pki}/apiserver-kubelet-client.key")),
         ("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname".to_owned()),
@@ -203,6 +202,9 @@ fn api_server(spec: &ClusterSpec) -> Flags {
     }
     if spec.reach == Reach::Konnectivity {
         flags.set("egress-selector-config-file", konnectivity::EGRESS_SELECTOR);
+    }
+    if let Some(external) = spec.etcd.backend.external() {
+        flags.set("etcd-prefix", &external.prefix);
     }
     policies::set_flags(spec, &mut flags);
     set_feature_gates(spec, &mut flags);
@@ -290,7 +292,7 @@ fn scheduler_config(spec: &ClusterSpec) -> Result<Option<FileEntry>, ManifestErr
 mod tests {
     use super::*;
     use crate::phases::Outputs;
-    use crate::spec::Networking;
+    use crate::spec::{Backend, Networking, test_spec};
 
     #[test]
     fn flags_follow_the_address_families() -> Result<(), Box<dyn std::error::Error>> {
@@ -316,10 +318,29 @@ mod tests {
     }
 
     #[test]
-    fn etcd_is_not_judged_while_its_phase_makes_it_anew() {
-        let outputs = Outputs::default();
-        assert!(!judged(outputs.etcd.get().is_ok()).any(|component| component == Component::Etcd));
+    fn the_store_is_not_judged_while_its_phase_makes_it_anew() {
+        let (mut spec, outputs) = (test_spec(), Outputs::default());
+        assert!(!judged(&spec, outputs.etcd.get().is_ok()).any(|component| component == Component::Etcd));
         outputs.etcd.set(());
-        assert!(judged(outputs.etcd.get().is_ok()).any(|component| component == Component::Etcd));
+        assert!(judged(&spec, outputs.etcd.get().is_ok()).any(|component| component == Component::Etcd));
+        spec.etcd.backend = Backend::Kine;
+        assert!(judged(&spec, true).any(|component| component == Component::Kine));
+        assert!(!judged(&spec, true).any(|component| component == Component::Etcd));
+    }
+
+    #[test]
+    fn an_etcd_elsewhere_is_dialled_with_its_own_keys() -> Result<(), Box<dyn std::error::Error>> {
+        let mut spec = test_spec();
+        spec.etcd.backend = Backend::External(etcd::external::testing());
+        let container = desired(&spec, Component::ApiServer, Vec::new(), 1024)?;
+        for flag in
+            ["--etcd-servers=https://a.test:2379,https://b.test:2379", "--etcd-prefix=/registry/sample"]
+        {
+            assert!(container.args.iter().any(|arg| arg == flag), "{:?}", container.args);
+        }
+        assert!(!container.args.iter().any(|arg| arg.contains("KEY")), "{:?}", container.args);
+        let key = container.files.iter().find(|file| file.path.ends_with("apiserver-etcd-client.key"));
+        assert_eq!(key.map(|key| (key.mode, key.content.as_slice())), Some((0o600, b"KEY".as_slice())));
+        Ok(())
     }
 }

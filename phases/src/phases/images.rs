@@ -1,6 +1,6 @@
 //! Which images a cluster needs, and what they are called.
 
-use crate::spec::{ClusterSpec, Cni, NodeKind, NodeSpec, Reach};
+use crate::spec::{Backend, ClusterSpec, Cni, NodeKind, NodeSpec, Reach};
 
 /// Every image is called after its program and the Kubernetes version it was built for. The
 /// `localhost` registry can't be pulled from, so a node never fetches another image of that name.
@@ -28,12 +28,13 @@ pub fn of_node(spec: &ClusterSpec, node: &NodeSpec) -> String {
 
 /// All images that `up` needs in the engine's store; those of addons where nodes may have to be given them.
 pub fn needed(spec: &ClusterSpec) -> Vec<String> {
-    let control_plane =
-        ["pause", "network", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let control_plane = ["pause", "network", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    // etcd's has the program too that asks an etcd elsewhere how it fares.
+    let store = if spec.etcd.backend == Backend::Kine { "kine" } else { "etcd" };
     let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-server");
     let registry = spec.owner.attach().and_then(|attach| attach.registry.as_ref());
     let pushed = konnectivity.and(registry).map(|_| "konnectivity-agent");
-    let named = control_plane.into_iter().chain(konnectivity).chain(pushed);
+    let named = control_plane.into_iter().chain([store]).chain(konnectivity).chain(pushed);
     let mut all: Vec<_> = named.map(|name| reference(spec, name)).collect();
     let given = spec.nodes.iter().any(|node| node.image.is_some());
     let addons = addons(spec).into_iter().filter(|_| given);

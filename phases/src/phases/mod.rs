@@ -11,7 +11,7 @@ pub mod cni;
 pub mod containers;
 pub mod control_plane;
 pub mod coredns;
-mod etcd;
+pub mod etcd;
 pub mod flags;
 pub mod images;
 pub mod konnectivity;
@@ -158,7 +158,7 @@ pub static PHASES: &[Phase] = &[
     Phase {
         id: PhaseId::Etcd,
         after: &[PhaseId::Network, PhaseId::Certs],
-        summary: "etcd, a single member with TLS",
+        summary: "etcd, a single member with TLS; or kine, or an etcd elsewhere that answers",
         run: etcd::run,
     },
     Phase {

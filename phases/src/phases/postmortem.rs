@@ -32,10 +32,10 @@ pub(super) struct Restarts(Vec<(String, u32)>);
 
 impl Restarts {
     /// Looks at the components, given those that others need first.
-    pub(super) async fn now<const N: usize>(
+    pub(super) async fn now(
         runtime: &Arc<dyn Runtime>,
         spec: &ClusterSpec,
-        components: [Component; N],
+        components: impl Iterator<Item = Component>,
     ) -> Self {
         let looks = components.map(|component| async move {
             let name = component_name(spec, component);

@@ -86,8 +86,7 @@ pub fn memory<'a>(
     nodes: impl IntoIterator<Item = &'a NodeSpec>,
     info: &EngineInfo,
 ) -> Option<Problem> {
-    let tmpfs = if spec.etcd.durable { 0 } else { spec.etcd.tmpfs_bytes };
-    let control_plane_mib = (CONTROL_PLANE_BYTES + tmpfs) >> 20;
+    let control_plane_mib = (CONTROL_PLANE_BYTES + spec.etcd.in_memory()) >> 20;
     let sizes: Vec<u64> = nodes.into_iter().filter_map(|node| machines::memory_bytes(node.kind)).collect();
     let (vms, vms_mib) = (sizes.len(), sizes.iter().sum::<u64>() >> 20);
     let have_mib = info.memory_bytes >> 20;
@@ -129,6 +128,7 @@ fn wanted_ports(spec: &ClusterSpec) -> Vec<(Component, u16, Option<&'static str>
         (Component::Etcd, etcd::CLIENT_PORT, Some("listen-client-urls")),
         (Component::Etcd, etcd::PEER_PORT, Some("listen-peer-urls")),
         (Component::Etcd, etcd::METRICS_PORT, Some("listen-metrics-urls")),
+        (Component::Kine, etcd::CLIENT_PORT, Some("listen-address")),
         (Component::ApiServer, API_PORT, Some("secure-port")),
         (Component::ControllerManager, control_plane::CONTROLLER_MANAGER_PORT, Some("secure-port")),
         (Component::Scheduler, control_plane::SCHEDULER_PORT, Some("secure-port")),

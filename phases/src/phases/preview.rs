@@ -113,7 +113,10 @@ fn things(id: PhaseId, spec: &ClusterSpec) -> Result<Things, PhaseError> {
             };
             own.into_iter().map(|container| of_container(&container)).collect()
         }
-        PhaseId::Etcd => keyed(spec, Component::Etcd, etcd::container(spec, Vec::new(), 0))?,
+        PhaseId::Etcd => match etcd::container(spec, Vec::new(), 0) {
+            Some((component, container)) => keyed(spec, component, container)?,
+            None => Things::new(),
+        },
         PhaseId::ControlPlane => {
             let mut all = Things::new();
             for component in control_plane::COMPONENTS {
@@ -193,7 +196,7 @@ fn certificates(spec: &ClusterSpec) -> Result<Things, PhaseError> {
         let key = ("certificate".to_owned(), cert.base.to_owned());
         (key, sans.iter().map(ToString::to_string).collect())
     };
-    Ok(CERTS.iter().map(certificate).collect())
+    Ok(inputs.certs().map(certificate).collect())
 }
 
 /// A container that is made anew with the certificates it holds.

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{CERTS, CertId, Use};
@@ -17,8 +18,7 @@ pub(super) struct Pair {
 /// All keys and certificates of a cluster, made by [`super::reconcile()`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pki {
-    /// In the order of [`CERTS`].
-    pairs: Vec<Pair>,
+    pairs: BTreeMap<CertId, Pair>,
     service_account: Pair,
     /// Hex of the SHA-256 over the cluster CA's SubjectPublicKeyInfo.
     ca_hash: String,
@@ -31,19 +31,19 @@ impl fmt::Debug for Pki {
 }
 
 impl Pki {
-    pub(super) fn new(pairs: Vec<Pair>, service_account: Pair, ca_hash: String) -> Self {
-        debug_assert_eq!(pairs.len(), CERTS.len());
+    pub(super) fn new(pairs: BTreeMap<CertId, Pair>, service_account: Pair, ca_hash: String) -> Self {
         Self { pairs, service_account, ca_hash }
     }
 
-    /// The certificate as PEM, byte for byte as the state directory has it.
+    /// The certificate as PEM, byte for byte as the state directory has it; empty when the cluster has
+    /// no such ([`super::PkiInputs::certs`]).
     pub fn cert(&self, id: CertId) -> &[u8] {
-        &self.pairs[id as usize].cert
+        self.pairs.get(&id).map_or(&[], |pair| &pair.cert)
     }
 
     /// The private key as PEM: hoist's own as PKCS#8, a user's CA as it came.
     pub fn key(&self, id: CertId) -> &[u8] {
-        &self.pairs[id as usize].key
+        self.pairs.get(&id).map_or(&[], |pair| &pair.key)
     }
 
     /// Public key that service-account tokens are checked with, as SubjectPublicKeyInfo PEM.
@@ -73,7 +73,7 @@ impl Pki {
                 content: content.to_vec(),
             });
         };
-        for spec in CERTS {
+        for spec in CERTS.iter().filter(|spec| self.pairs.contains_key(&spec.id)) {
             let whole = spec.used_by.contains(&Use::Pair(component));
             if whole || spec.used_by.contains(&Use::Cert(component)) {
                 put(&format!("{}.crt", spec.base), 0o644, self.cert(spec.id));
@@ -108,10 +108,11 @@ mod tests {
     fn each_component_gets_the_keys_it_uses_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
         let inputs = PkiInputs::new(&test_spec())?;
         let pki = reconcile(&Files::new(), &inputs, datetime!(2030-01-01 12:00 UTC))?.pki;
-        let expected: [(Component, &[&str]); 8] = [
+        let expected: [(Component, &[&str]); 9] = [
             (Component::Owner, &[]),
             (Component::Dnsmasq, &[]),
             (Component::Etcd, &["etcd/ca.crt", "etcd/server.crt", "etcd/server.key"]),
+            (Component::Kine, &["etcd/ca.crt", "etcd/server.crt", "etcd/server.key"]),
             (
                 Component::ApiServer,
                 &[

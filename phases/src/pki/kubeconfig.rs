@@ -221,7 +221,11 @@ impl Kubeconfigs {
             Component::Scheduler => ("scheduler.conf", &self.scheduler),
             Component::Konnectivity => ("konnectivity-server.conf", &self.konnectivity),
             Component::Steward => ("steward.conf", &self.steward),
-            Component::Owner | Component::Dnsmasq | Component::Etcd | Component::ApiServer => return None,
+            Component::Owner
+            | Component::Dnsmasq
+            | Component::Etcd
+            | Component::Kine
+            | Component::ApiServer => return None,
         };
         let path = format!("/etc/kubernetes/{name}");
         Some(FileEntry { path, mode: 0o600, content: content.clone().into_bytes() })

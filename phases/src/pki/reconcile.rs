@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rcgen::KeyPair;
@@ -6,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::bundle::{Pair, Pki};
 use super::x509::Parsed;
-use super::{CERTS, CertId, CertSpec, PkiError, PkiInputs, issue, key};
+use super::{CertId, CertSpec, PkiError, PkiInputs, issue, key};
 use crate::ports::Files;
 
 /// A leaf that ends sooner than this is issued anew, if a new one would end later.
@@ -67,7 +68,7 @@ pub struct Reconciled {
     /// New content by path in the state directory, in the order to write it: a key before its
     /// certificate, so that a run cut short leaves a leaf that is seen not to fit.
     pub write: Vec<(String, Vec<u8>)>,
-    /// One a row of [`CERTS`], in its order.
+    /// One a row of [`PkiInputs::certs`], in its order.
     pub actions: Vec<(CertId, Action)>,
 }
 
@@ -97,10 +98,10 @@ pub(super) struct Held {
 /// When a CA that is there can't be used. Leaves that can't be used are issued anew instead.
 pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> Result<Reconciled, PkiError> {
     let mut run = Run { existing, inputs, now, write: Vec::new() };
-    let mut pairs: Vec<Pair> = Vec::new();
+    let mut pairs = BTreeMap::new();
     let mut cas: Vec<(CertId, Held)> = Vec::new();
     let mut actions = Vec::new();
-    for spec in CERTS {
+    for spec in inputs.certs() {
         let (pair, action) = match spec.issuer {
             None => {
                 let (held, pair, action) = run.ca(spec)?;
@@ -113,7 +114,7 @@ pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> R
                 None => return Err(PkiError::CaKeyMissing { cert: id.cert_path(), key: id.key_path() }),
             },
         };
-        pairs.push(pair);
+        pairs.insert(spec.id, pair);
         actions.push((spec.id, action));
     }
     let service_account = run.service_account()?;

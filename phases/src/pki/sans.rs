@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::{CERTS, CertSpec};
 use crate::spec::ClusterSpec;
 
 /// A subject alternative name: what a client may dial and find the certificate valid for.
@@ -65,7 +66,7 @@ pub struct PkiInputs {
     pub host_name: String,
     /// Names and addresses of the API server.
     pub api_server: BTreeSet<San>,
-    /// Names and addresses of etcd.
+    /// Names and addresses of etcd; none when the cluster has none of its own.
     pub etcd: BTreeSet<San>,
     /// What konnectivity's agents dial.
     pub konnectivity: BTreeSet<San>,
@@ -102,7 +103,14 @@ impl PkiInputs {
             konnectivity.extend(names);
             api_server.extend(konnectivity.iter().cloned());
         }
-        Ok(Self { host_name, api_server, etcd: local, konnectivity })
+        let etcd = if spec.etcd.backend.component().is_some() { local } else { BTreeSet::new() };
+        Ok(Self { host_name, api_server, etcd, konnectivity })
+    }
+
+    /// The certificates that the cluster needs, CAs first.
+    pub fn certs(&self) -> impl Iterator<Item = &'static CertSpec> + use<> {
+        let etcd = !self.etcd.is_empty();
+        CERTS.iter().filter(move |spec| etcd || !spec.is_of_etcd())
     }
 }
 

@@ -76,7 +76,7 @@ pub enum Use {
     Host,
 }
 
-/// One row of [`CERTS`].
+/// One row of [`CERTS`]. Those of etcd are for a store of the cluster's own alone.
 #[derive(Debug, Clone, Copy)]
 pub struct CertSpec {
     pub id: CertId,
@@ -144,7 +144,7 @@ pub const CERTS: &[CertSpec] = &[
         issuer: None,
         purpose: Purpose::Ca,
         sans: SanRule::None,
-        used_by: &[Use::Cert(Component::Etcd), Use::Cert(Component::ApiServer)],
+        used_by: &[Use::Cert(Component::Etcd), Use::Cert(Component::Kine), Use::Cert(Component::ApiServer)],
     },
     CertSpec {
         id: CertId::ApiServer,
@@ -186,7 +186,7 @@ pub const CERTS: &[CertSpec] = &[
         issuer: Some(CertId::EtcdCa),
         purpose: Purpose::ServerAndClient,
         sans: SanRule::Etcd,
-        used_by: &[Use::Pair(Component::Etcd)],
+        used_by: &[Use::Pair(Component::Etcd), Use::Pair(Component::Kine)],
     },
     CertSpec {
         id: CertId::ApiServerEtcdClient,
@@ -246,6 +246,13 @@ const fn user(
     let common_name = CommonName::Fixed(name);
     let (issuer, purpose, sans) = (Some(CertId::Ca), Purpose::Client, SanRule::None);
     CertSpec { id, base, common_name, organization, issuer, purpose, sans, used_by }
+}
+
+impl CertSpec {
+    /// Whether it is of etcd: its CA, or signed by it.
+    pub fn is_of_etcd(&self) -> bool {
+        self.id == CertId::EtcdCa || self.issuer == Some(CertId::EtcdCa)
+    }
 }
 
 impl CertId {

@@ -13,6 +13,9 @@ pub enum Component {
     Dnsmasq,
     #[serde(rename = "etcd")]
     Etcd,
+    /// In etcd's place with [`super::Backend::Kine`].
+    #[serde(rename = "kine")]
+    Kine,
     #[serde(rename = "kube-apiserver")]
     ApiServer,
     #[serde(rename = "kube-controller-manager")]
@@ -29,10 +32,11 @@ pub enum Component {
 
 impl Component {
     /// In start order; removal goes the other way.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Owner,
         Self::Dnsmasq,
         Self::Etcd,
+        Self::Kine,
         Self::ApiServer,
         Self::ControllerManager,
         Self::Scheduler,
@@ -42,7 +46,7 @@ impl Component {
 
     /// Whether it is part of each cluster, whatever its settings ([`super::ClusterSpec::runs`]).
     pub fn is_in_every_cluster(self) -> bool {
-        self != Self::Konnectivity
+        !matches!(self, Self::Etcd | Self::Kine | Self::Konnectivity)
     }
 
     pub fn name(self) -> &'static str {
@@ -50,6 +54,7 @@ impl Component {
             Self::Owner => "owner",
             Self::Dnsmasq => "dnsmasq",
             Self::Etcd => "etcd",
+            Self::Kine => "kine",
             Self::ApiServer => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
@@ -92,8 +97,8 @@ impl ComponentSpec {
         let (memory_mib, cpu_millis) = match component {
             Component::Owner => (32, 500),
             Component::Dnsmasq => (128, 1000),
-            // The tmpfs pages of the data volume are charged to etcd on top of its heap.
-            Component::Etcd => (3072, 8000),
+            // The tmpfs pages of the data volume are charged to the store on top of its heap.
+            Component::Etcd | Component::Kine => (3072, 8000),
             Component::ApiServer => (4096, 16000),
             Component::ControllerManager | Component::Scheduler => (2048, 8000),
             Component::Konnectivity => (1024, 4000),

@@ -8,6 +8,7 @@ mod api_server;
 mod component;
 mod duration;
 mod endpoint;
+mod etcd;
 mod family;
 mod minors;
 mod name;
@@ -33,6 +34,7 @@ pub use api_server::{ApiServerSpec, AuditSpec};
 pub use component::{Component, ComponentSpec};
 pub use duration::TokenTtl;
 pub use endpoint::Endpoint;
+pub use etcd::{Backend, EtcdSpec, ExternalEtcd};
 pub use family::Family;
 pub use minors::{KUBEADM_API, MINORS, Minor, MutatingPolicies};
 pub use name::{ClusterName, NameError};
@@ -116,7 +118,11 @@ impl ClusterSpec {
 
     /// Whether a component is part of this cluster.
     pub fn runs(&self, component: Component) -> bool {
-        component.is_in_every_cluster() || self.reach == Reach::Konnectivity
+        match component {
+            Component::Etcd | Component::Kine => self.etcd.backend.component() == Some(component),
+            Component::Konnectivity => self.reach == Reach::Konnectivity,
+            _ => true,
+        }
     }
 
     /// The settings of one component; every component has an entry once a spec is resolved.
@@ -126,38 +132,6 @@ impl ClusterSpec {
             .find(|entry| entry.component == component)
             .cloned()
             .unwrap_or_else(|| ComponentSpec::default_for(component))
-    }
-}
-
-/// How etcd keeps its data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct EtcdSpec {
-    /// `true` keeps data on disk; `false` (throw-away) keeps it in a tmpfs.
-    pub durable: bool,
-    /// Whether etcd waits until its data is on the disk; as durable as the data when absent.
-    #[serde(default)]
-    pub fsync: Option<bool>,
-    /// Size of the tmpfs in bytes; not used when durable.
-    pub tmpfs_bytes: u64,
-    /// etcd's own limit of its database in bytes; in a tmpfs below its size, so that etcd refuses
-    /// writes before the file system is full (etcd raises NOSPACE, it does not die).
-    pub quota_bytes: u64,
-}
-
-impl EtcdSpec {
-    /// Whether etcd calls fsync.
-    pub fn syncs(&self) -> bool {
-        self.fsync.unwrap_or(self.durable)
-    }
-
-    /// Quota in bytes of a durable etcd that is given none: etcd's own default.
-    pub const DURABLE_QUOTA: u64 = 2 << 30;
-}
-
-impl Default for EtcdSpec {
-    fn default() -> Self {
-        Self { durable: false, fsync: None, tmpfs_bytes: 1 << 30, quota_bytes: 768 << 20 }
     }
 }
 

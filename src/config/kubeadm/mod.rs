@@ -51,7 +51,10 @@ const REASONS: &[(&str, &str)] = &[
         "needs an address to publish at: set controlPlaneEndpoint and listenAddress",
     ),
     ("ClusterConfiguration.encryptionAlgorithm", "keys are ECDSA P-256; bring a CA of another kind by `ca`"),
-    ("ClusterConfiguration.etcd.external", "hoist runs etcd itself"),
+    (
+        "ClusterConfiguration.etcd.external",
+        "its files are those of a node; name copies in etcd.external of hoist's own file",
+    ),
     ("ClusterConfiguration.etcd.local.dataDir", "etcd's data is in memory, or in a volume with etcd.durable"),
     (
         "ClusterConfiguration.featureGates",

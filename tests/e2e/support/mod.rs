@@ -11,6 +11,7 @@ mod terminal;
 mod wait;
 mod webhook;
 mod workload;
+mod writer;
 
 pub(crate) use engine::{
     Traces, archive_files, block, build_image, containers, copy_out, engine, exec, inspect, kill, pid,
@@ -27,6 +28,7 @@ pub(crate) use workload::{
     BIG, CLIENT, NODE_PORT, SERVER, deploy, fetch, forwarded, in_pod, on_node, server_ip, service_ip,
     workload,
 };
+pub(crate) use writer::Writer;
 
 /// The network image has a shell, Perl and glibc's resolver; a pod needs no more to be client or server.
 pub(crate) const IMAGE: &str = "localhost/hoist/network:v1.36.3";

@@ -180,7 +180,7 @@ pub(in crate::phases) fn holder(spec: &ClusterSpec) -> ContainerSpec {
     let mut holder = ContainerSpec::new(name, images::reference(spec, "pause"), Network::None);
     let limits = spec.component(Component::Owner);
     holder.user = Some(NONROOT.to_owned());
-    holder.mounts = vec![etcd_data(spec)];
+    holder.mounts = etcd_data(spec).into_iter().collect();
     // Pages of a tmpfs are charged to whoever touched them first.
     holder.memory_bytes = Some(limits.memory_bytes + tmpfs_bytes(spec));
     holder.cpu_millis = Some(limits.cpu_millis);
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(keeper.network, Network::Container("p-dnsmasq".into()));
         let holder = holder(&spec);
         assert_eq!((holder.name.as_str(), holder.network), ("p-holder", Network::None));
-        assert_eq!(holder.mounts, [etcd_data(&spec)]);
+        assert_eq!(Some(&holder.mounts[..]), etcd_data(&spec).as_slice().into());
         assert_eq!(component_name(&spec, Component::ApiServer), "p-kube-apiserver");
     }
 }

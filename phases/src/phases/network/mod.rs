@@ -24,10 +24,10 @@ use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, Family, Owner, Subnets};
 
 /// User and group of every container that needs no root: the `nonroot` of many images.
-pub(super) const NONROOT: &str = "65532:65532";
+pub const NONROOT: &str = "65532:65532";
 
-/// Where etcd keeps its data, in etcd's container and in the owner's.
-pub(super) const ETCD_DATA: &str = "/var/lib/etcd";
+/// Where etcd or kine keeps its data, in its container and in the owner's.
+pub const ETCD_DATA: &str = "/var/lib/etcd";
 
 /// How long the namespace may take; it takes less than a second on an idle engine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
     owner.publish = published(spec);
     // The namespace routes between nodes, and from them to the outside.
     owner.sysctls = sysctls(spec);
-    owner.mounts = vec![etcd_data(spec)];
+    owner.mounts = etcd_data(spec).into_iter().collect();
     owner.memory_bytes = Some(limits.memory_bytes + tmpfs_bytes(spec));
     owner.cpu_millis = Some(limits.cpu_millis);
     owner
@@ -152,18 +152,19 @@ fn names_ipv6(error: &(dyn Error + 'static)) -> bool {
 
 /// Pages of a tmpfs are charged to whoever touched them first, which may be the owner.
 fn tmpfs_bytes(spec: &ClusterSpec) -> u64 {
-    if spec.etcd.durable { 0 } else { spec.etcd.tmpfs_bytes }
+    spec.etcd.in_memory()
 }
 
-/// The volume of etcd's data.
-pub(super) fn etcd_data(spec: &ClusterSpec) -> Mount {
+/// The volume of the data of etcd or kine; none when they are kept elsewhere.
+pub fn etcd_data(spec: &ClusterSpec) -> Option<Mount> {
+    spec.etcd.backend.component()?;
     let name = format!("{}-etcd", name_prefix(spec));
     let kind = if spec.etcd.durable {
         MountKind::Volume(name)
     } else {
         MountKind::TmpfsVolume { name, bytes: spec.etcd.tmpfs_bytes }
     };
-    Mount { target: ETCD_DATA.to_owned(), kind }
+    Some(Mount { target: ETCD_DATA.to_owned(), kind })
 }
 
 pub(super) fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
