@@ -9,10 +9,12 @@ use hoist_phases::phases::preflight::{PreflightError, Problem};
 use hoist_phases::ports::RuntimeError;
 use hoist_phases::spec::VersionError;
 
+use crate::cli::is_wrong_file;
 use crate::cli::{
     ApplyCommandError, CertsDue, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError,
     NodeCommandError, NotReady, NotWell, SessionError, UnknownImage, UpError,
 };
+use crate::cluster::snapshot::SnapshotError;
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
@@ -78,6 +80,9 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     }
     if let Some(error) = error.downcast_ref::<NodeCommandError>() {
         return (!matches!(error, NodeCommandError::Ca)).then_some(USAGE);
+    }
+    if let Some(error) = error.downcast_ref::<SnapshotError>() {
+        return is_wrong_file(error).then_some(USAGE);
     }
     if let Some(LogsError::Unknown { .. }) = error.downcast_ref() {
         return Some(USAGE);

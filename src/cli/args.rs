@@ -83,6 +83,9 @@ pub enum Command {
     /// Work with the container images of a Kubernetes version
     #[command(subcommand)]
     Images(ImagesCommand),
+    /// Save all objects of the API, and put them back
+    #[command(subcommand)]
+    Snapshot(super::snapshot::SnapshotCommand),
     /// Work with the nodes of a cluster
     #[command(subcommand)]
     Node(NodeCommand),

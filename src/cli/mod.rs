@@ -21,6 +21,7 @@ mod phase;
 mod plan;
 mod session;
 mod signals;
+mod snapshot;
 mod status;
 mod steward;
 mod token;
@@ -52,6 +53,8 @@ pub use plan::text as plan_text;
 pub use session::SessionError;
 pub use signals::Interrupted;
 pub(crate) use signals::interrupted;
+pub use snapshot::TakenBack;
+pub(crate) use snapshot::is_wrong_file;
 pub use status::NotWell;
 pub use up::UpError;
 pub use wait::NotReady;
@@ -112,6 +115,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
             ImagesCommand::Save { version, dir } => images::save(&version, &dir).await,
             ImagesCommand::Load { dir } => images::load(&dir).await,
         },
+        Command::Snapshot(command) => snapshot::run(&global, command).await,
         Command::Node(command) => node::run(&global, command).await,
         Command::JoinCommand(args) => node::join(&global, &args).await,
         Command::Certs(command) => certs::run(&global, command).await,

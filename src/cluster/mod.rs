@@ -10,5 +10,6 @@ pub mod pause;
 pub mod ready;
 pub mod rollout;
 pub(crate) mod selector;
+pub mod snapshot;
 pub mod status;
 pub mod usage;

@@ -22,6 +22,7 @@ mod pki;
 mod plan;
 mod runtime;
 mod runtime_connect;
+mod snapshot;
 mod status;
 mod store;
 mod support;

@@ -1,0 +1,262 @@
+//! What etcd holds, in a file, and back: the reset between test runs, nodes still joined.
+//!
+//! The file is what `etcdctl snapshot save` writes: etcd's database with its SHA-256 behind it. It is
+//! put back at revisions far above all that anybody has seen, all earlier ones compacted: who watches
+//! the API, on whatever machine, is told that its place is gone, and lists anew.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use hoist_phases::phases::containers::component_name;
+use hoist_phases::phases::etcd::{self, MEMBER, Tool, ToolError};
+use hoist_phases::phases::network::etcd_data;
+use hoist_phases::ports::{FileEntry, Runtime, RuntimeError};
+use hoist_phases::spec::{ClusterSpec, Component};
+use sha2::{Digest as _, Sha256};
+
+use crate::files::{self, FileError};
+use crate::runtime::Engine;
+
+/// Where the tools have the file, in a volume of their own.
+const ROOM: &str = "/snapshot";
+const FILE: &str = "/snapshot/db";
+
+/// Where the data to put back wait, beside those in use.
+const SPARE: &str = "/var/lib/etcd/restored";
+
+/// Added to the snapshot's revision; more than a cluster sees in a life of tests.
+const BUMP: &str = "--bump-revision=1000000000";
+
+/// Bytes of the SHA-256 behind the database, whose size is a multiple of a disk's sector.
+const SUM: usize = 32;
+const SECTOR: usize = 512;
+
+/// Of a bbolt database, at this place of its first page (go.etcd.io/bbolt, internal/common).
+const MAGIC: [u8; 4] = 0xED0C_DAED_u32.to_le_bytes();
+const MAGIC_AT: usize = 16;
+
+/// Time for a component to end whose data are about to be replaced.
+const GRACE_SECS: u32 = 2;
+
+/// All that has to stop while the data change, those first that write.
+const STOPPED: [Component; 5] = [
+    Component::Steward,
+    Component::Scheduler,
+    Component::ControllerManager,
+    Component::ApiServer,
+    Component::Etcd,
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("etcd.backend {0}: only an etcd of the cluster's own can be saved and restored")]
+    Backend(&'static str),
+    #[error("snapshot {path:?}: there is no such file")]
+    Absent { path: PathBuf },
+    #[error("snapshot {path:?}: {why}")]
+    Wrong { path: PathBuf, why: &'static str },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error("etcd's tool has left no snapshot")]
+    Nothing,
+}
+
+/// Whether a cluster can be saved and restored.
+///
+/// # Errors
+/// When its data aren't in an etcd of its own.
+pub fn supported(spec: &ClusterSpec) -> Result<(), SnapshotError> {
+    match spec.etcd.backend.component() {
+        Some(Component::Etcd) => Ok(()),
+        _ => Err(SnapshotError::Backend(spec.etcd.backend.name())),
+    }
+}
+
+/// Saves what etcd holds now, with CA, certificate and key of a client; gives the size in bytes. The
+/// file has every Secret in it: its mode is 0600.
+///
+/// # Errors
+/// When etcd doesn't answer, or the file can't be written.
+pub async fn save(
+    engine: &Arc<Engine>,
+    spec: &ClusterSpec,
+    keys: [&[u8]; 3],
+    path: &Path,
+) -> Result<usize, SnapshotError> {
+    supported(spec)?;
+    let runtime: Arc<dyn Runtime> = Arc::clone(engine) as _;
+    let tool = Tool::client(spec, &etcd::servers(spec), keys, &["snapshot", "save", FILE]);
+    let tool = tool.with_room(spec, ROOM);
+    let content = match tool.run(spec, &runtime).await {
+        Ok(_) => engine.read_file(tool.container(), FILE).await.map_err(SnapshotError::from),
+        Err(error) => Err(error.into()),
+    };
+    let removed = runtime.remove(tool.container()).await;
+    let content = content?.ok_or(SnapshotError::Nothing)?;
+    removed?;
+    judge(&content).map_err(|why| SnapshotError::Wrong { path: path.to_owned(), why })?;
+    files::write(path, &content, 0o600)?;
+    Ok(content.len())
+}
+
+/// Reads a snapshot of the cluster whose CA this is, in PEM.
+///
+/// # Errors
+/// When it can't be read, is damaged, or isn't one of this cluster.
+pub fn read(spec: &ClusterSpec, ca: &[u8], path: &Path) -> Result<Vec<u8>, SnapshotError> {
+    let content = files::read(path)?.ok_or_else(|| SnapshotError::Absent { path: path.to_owned() })?;
+    let wrong = |why| SnapshotError::Wrong { path: path.to_owned(), why };
+    judge(&content).map_err(wrong)?;
+    // Each namespace has the CA in a ConfigMap, which may be encrypted.
+    if spec.api_server.encryption_config.is_none() && !holds(&content, ca) {
+        return Err(wrong(
+            "is of another cluster: this one's CA isn't in it, and nobody's keys would be good any more",
+        ));
+    }
+    Ok(content)
+}
+
+fn judge(content: &[u8]) -> Result<(), &'static str> {
+    if content.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(&MAGIC) {
+        return Err("is no snapshot of etcd, as `hoist snapshot save` or `etcdctl snapshot save` write it");
+    }
+    let (data, sum) = content.split_at(content.len().saturating_sub(SUM));
+    if data.len() % SECTOR != 0 || Sha256::digest(data).as_slice() != sum {
+        return Err("is damaged or cut short: its SHA-256 is not the one at its end");
+    }
+    Ok(())
+}
+
+/// Whether a line out of the midst of this certificate is in the content.
+fn holds(content: &[u8], cert: &[u8]) -> bool {
+    let lines: Vec<&[u8]> = cert.split(|byte| *byte == b'\n').filter(|line| line.len() == 64).collect();
+    let Some(line) = lines.get(lines.len() / 2) else { return false };
+    content.windows(line.len()).any(|window| window == *line)
+}
+
+/// A cluster on the data of a snapshot, those from before beside them.
+pub struct Restored<'a> {
+    spec: &'a ClusterSpec,
+    runtime: &'a Arc<dyn Runtime>,
+}
+
+/// Puts a snapshot that [`read`] has judged in the place of the cluster's data and starts the control
+/// plane on it. Nothing is stopped before the data are ready to be exchanged.
+///
+/// # Errors
+/// When the data can't be laid down, and then the cluster is as it was; or the engine can't stop or
+/// start what it must.
+pub async fn restore<'a>(
+    runtime: &'a Arc<dyn Runtime>,
+    spec: &'a ClusterSpec,
+    content: Vec<u8>,
+) -> Result<Restored<'a>, SnapshotError> {
+    supported(spec)?;
+    // Of a run that was cut off.
+    script(spec, runtime, &format!("rm -rf {SPARE}")).await?;
+    let member = etcd::member_flags(spec);
+    let mut args = vec!["snapshot", "restore", FILE, BUMP, "--mark-compacted"];
+    args.extend(member.iter().map(String::as_str));
+    let data_dir = format!("--data-dir={SPARE}");
+    args.push(&data_dir);
+    let mut tool = Tool::offline(spec, &args).with_room(spec, ROOM);
+    if let Some(data) = etcd_data(spec) {
+        tool = tool.mounting(data);
+    }
+    let file = FileEntry { path: FILE.to_owned(), mode: 0o600, content };
+    tool.with_file(file).run_and_remove(spec, runtime).await?;
+    let restored = Restored { spec, runtime };
+    restored.exchange().await?;
+    Ok(restored)
+}
+
+impl std::fmt::Debug for Restored<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Restored").field("cluster", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+impl Restored<'_> {
+    /// Takes it back: the data as they were before.
+    ///
+    /// # Errors
+    /// When the engine can't stop or start what it must.
+    pub async fn undo(&self) -> Result<(), SnapshotError> {
+        self.exchange().await
+    }
+
+    /// Forgets the data that were there before.
+    ///
+    /// # Errors
+    /// When the engine can't.
+    pub async fn keep(self) -> Result<(), SnapshotError> {
+        script(self.spec, self.runtime, &format!("rm -rf {SPARE}")).await
+    }
+
+    /// Stops what works on the data, exchanges the two, and starts it again, also when the exchange
+    /// fails.
+    async fn exchange(&self) -> Result<(), SnapshotError> {
+        let names = || STOPPED.map(|component| component_name(self.spec, component));
+        try_join_all(names().iter().map(|name| self.runtime.stop(name, GRACE_SECS))).await?;
+        // In one step: whoever starts etcd, and whenever, finds the one or the other.
+        let exchange = format!("mv --exchange --no-target-directory {SPARE} {MEMBER}");
+        let exchanged = script(self.spec, self.runtime, &exchange).await;
+        try_join_all(names().iter().map(|name| self.runtime.start(name))).await?;
+        exchanged
+    }
+}
+
+async fn script(spec: &ClusterSpec, runtime: &Arc<dyn Runtime>, text: &str) -> Result<(), SnapshotError> {
+    let mut tool = Tool::script(spec, text);
+    if let Some(data) = etcd_data(spec) {
+        tool = tool.mounting(data);
+    }
+    tool.run_and_remove(spec, runtime).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(text: &[u8]) -> Vec<u8> {
+        let mut content = vec![0; 2 * SECTOR];
+        content[MAGIC_AT..MAGIC_AT + MAGIC.len()].copy_from_slice(&MAGIC);
+        content[SECTOR..SECTOR + text.len()].copy_from_slice(text);
+        let sum = Sha256::digest(&content);
+        content.extend_from_slice(&sum);
+        content
+    }
+
+    #[test]
+    fn a_snapshot_is_whole_or_refused() {
+        let good = snapshot(b"");
+        assert_eq!(judge(&good), Ok(()));
+        for (content, word) in [
+            (Vec::new(), "no snapshot"),
+            (b"apiVersion: v1\n".repeat(100), "no snapshot"),
+            (good[..good.len() - 1].to_vec(), "damaged"),
+            (good[..good.len() - SUM].to_vec(), "damaged"),
+            (
+                good.iter().enumerate().map(|(at, byte)| if at == 600 { 1 } else { *byte }).collect(),
+                "damaged",
+            ),
+        ] {
+            assert!(judge(&content).is_err_and(|why| why.contains(word)), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_of_another_cluster_is_known_by_its_ca() {
+        let cert =
+            |letter: &str| format!("-----BEGIN CERTIFICATE-----\n{0}\n{0}\n-----END", letter.repeat(64));
+        let (ours, theirs) = (cert("a"), cert("b"));
+        assert!(holds(&snapshot(ours.as_bytes()), ours.as_bytes()));
+        assert!(!holds(&snapshot(theirs.as_bytes()), ours.as_bytes()));
+    }
+}
