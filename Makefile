@@ -4,6 +4,8 @@
 #   make cluster-down NAME=hoist
 #   make test | test-vm | test-kubevirtci | test-faults | test-versions | bench | lint | images | kubevirtci-image
 #   make test | test-vm | test-kubevirtci | test-kine | test-versions | bench | lint | images | kubevirtci-image
+#   make test | test-vm | test-kubevirtci | test-kine | test-podman | test-versions | bench | lint | images |
+#        kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -23,6 +25,8 @@ export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
 .PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-faults test-versions lint build setup
 .PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-kine test-versions lint build setup
+.PHONY: bench cluster-up cluster-down images kubevirtci-image lint build setup \
+	test test-vm test-kubevirtci test-kine test-podman test-versions
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -60,6 +64,10 @@ test-faults: setup
 # A cluster that keeps its data with kine; building its image takes some minutes, once.
 test-kine: setup
 	@scripts/test kine
+
+# The basics on Podman, as root, beside the usual engine.
+test-podman: setup
+	@scripts/test podman
 
 # Every pinned version of Kubernetes; building the images of one takes ten to twenty minutes, once.
 test-versions: setup

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount, MountType,
-    MountVolumeOptions, PortBinding, PortMap, ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, DeviceMapping, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
+    MountType, MountVolumeOptions, PortBinding, PortMap, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
 };
 use hoist_phases::ports::{ContainerPort, ContainerSpec, MountKind, Network};
 
 use super::archive::Owner;
 use super::info::Facts;
+use super::limits::Limits;
 use super::volumes::volume_labels;
 
 /// Processes of a component: far above what any needs (an API server under load has some hundred
@@ -37,6 +39,7 @@ pub(super) fn create_body(
     spec: &ContainerSpec,
     owner: Owner,
     facts: &Facts,
+    limits: Limits,
     shared: &Shared,
 ) -> ContainerCreateBody {
     let ports = spec.publish.iter().map(|port| format!("{}/tcp", port.container));
@@ -53,6 +56,8 @@ pub(super) fn create_body(
         host_config: Some(HostConfig {
             port_bindings: (!spec.publish.is_empty())
                 .then(|| spec.publish.iter().map(binding).collect::<PortMap>()),
+            ulimits: limit_of_files(spec.nofile, limits.nofile).map(|limit| ulimits(limit, facts)),
+            devices: (spec.unconfined && limits.drops_device_rules).then(|| vec![device(KMSG)]),
             ..host_config(spec, owner, facts, shared)
         }),
         ..ContainerCreateBody::default()
@@ -90,7 +95,6 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         memory_swap: memory.filter(|_| facts.swap_limit),
         nano_cpus: cpus.map(|wanted| most.map_or(wanted, |most| wanted.min(most))),
         pids_limit: Some(if spec.unconfined { NODE_PIDS } else { PIDS }),
-        ulimits: spec.nofile.map(|limit| ulimits(limit, facts)),
         // Not `unless-stopped`: after a restart of the engine that would bring containers back in
         // any order, into a namespace without its bridge. Then `hoist up` mends the cluster. A
         // component that crashes exits with a failure and is started again within 100 ms.
@@ -100,6 +104,17 @@ fn host_config(spec: &ContainerSpec, owner: Owner, facts: &Facts, shared: &Share
         }),
         log_config: Some(log_config(facts)),
         ..HostConfig::default()
+    }
+}
+
+/// The one device beyond an engine's own that a node can't do without: the kubelet reads it.
+const KMSG: &str = "/dev/kmsg";
+
+fn device(path: &str) -> DeviceMapping {
+    DeviceMapping {
+        path_on_host: Some(path.to_owned()),
+        path_in_container: Some(path.to_owned()),
+        cgroup_permissions: Some("rwm".to_owned()),
     }
 }
 
@@ -174,9 +189,14 @@ fn tmpfs(spec: &ContainerSpec, owner: Owner, facts: &Facts) -> HashMap<String, S
     spec.mounts.iter().filter_map(options).collect()
 }
 
+/// What is wanted, but no more than the engine can give, where that is known.
+fn limit_of_files(wanted: Option<u64>, most: Option<u64>) -> Option<u64> {
+    wanted.into_iter().chain(most).min()
+}
+
 /// Once one limit is given, Podman sets that of processes by itself, to more than an engine without
 /// CAP_SYS_RESOURCE may.
-fn ulimits(nofile: u64, facts: &Facts) -> Vec<ResourcesUlimits> {
+pub(super) fn ulimits(nofile: u64, facts: &Facts) -> Vec<ResourcesUlimits> {
     let limit = |name: &str, value: i64| ResourcesUlimits {
         name: Some(name.to_owned()),
         soft: Some(value),

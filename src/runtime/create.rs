@@ -57,14 +57,15 @@ impl Engine {
             Network::Container(name) => Some(name.as_str()),
             Network::Own | Network::None => None,
         };
-        let (facts, shared_network, shared_pid, fresh) = tokio::try_join!(
+        let (facts, limits, shared_network, shared_pid, fresh) = tokio::try_join!(
             self.facts(),
+            self.limits(spec),
             self.id_of(network, &spec.name),
             self.id_of(spec.pid_of.as_deref(), &spec.name),
             self.make_volumes(spec, owner),
         )?;
         let shared = Shared { network: shared_network, pid: shared_pid };
-        let body = create_body(spec, owner, facts, &shared);
+        let body = create_body(spec, owner, facts, limits, &shared);
         let options = CreateContainerOptionsBuilder::new().name(&spec.name).build();
         let created = self.docker.create_container(Some(options), body).await;
         let id = match created {

@@ -12,6 +12,7 @@ mod exec;
 mod info;
 mod interactive;
 mod lifecycle;
+mod limits;
 mod logs;
 mod look;
 mod program;
@@ -35,6 +36,7 @@ pub use look::{Look, VOLUME, Where};
 pub use stats::Stats;
 
 use info::Facts;
+use limits::Limits;
 
 /// A container engine that has answered.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub struct Engine {
     endpoint: Endpoint,
     /// What the engine's host can do: asked for once, by the first call that needs it.
     facts: Arc<OnceCell<Facts>>,
+    /// What it gives other than it is asked for: found out by the first creation.
+    limits: Arc<OnceCell<Limits>>,
     /// Held, for reading, by each creation under way.
     creations: Arc<RwLock<()>>,
     /// Digest of the program that runs now.
@@ -51,7 +55,14 @@ pub struct Engine {
 
 impl Engine {
     fn new(docker: Docker, endpoint: Endpoint) -> Self {
-        Self { docker, endpoint, facts: Arc::default(), creations: Arc::default(), program: Arc::default() }
+        Self {
+            docker,
+            endpoint,
+            facts: Arc::default(),
+            limits: Arc::default(),
+            creations: Arc::default(),
+            program: Arc::default(),
+        }
     }
 
     /// The client underneath, for what isn't about containers: building, loading and pulling images.

@@ -21,7 +21,7 @@ const UPLOAD: &str = "upload files to";
 const MOUNT_MODE: u32 = 0o700;
 
 /// Label value of a container that lives only while another one is made.
-const HELPER_ROLE: &str = "helper";
+pub(super) const HELPER_ROLE: &str = "helper";
 
 /// Where files can land in a container.
 #[derive(Debug, Clone)]

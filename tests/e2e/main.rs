@@ -17,6 +17,7 @@ mod containment;
 mod datastore;
 mod dead_nodes;
 mod doctor;
+mod engine_smoke;
 mod external;
 mod families;
 #[cfg(feature = "faults")]

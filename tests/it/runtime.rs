@@ -124,6 +124,29 @@ async fn engines_are_not_asked_for_more_than_they_can() {
     );
 }
 
+/// An engine that chooses limits by itself, and more than it can give, is given what it can; one that
+/// loses rules for devices gets the device.
+#[tokio::test]
+async fn what_an_engine_can_not_do_is_found_out() {
+    let fake = FakeEngine::start();
+    fake.answer("GET /version", 200, json!({"ApiVersion": "1.41", "Version": "4.3.1", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}));
+    // The engine's own choice alone: of those tried after it the first is the most.
+    let refusal = json!({"message": "error setting rlimit type 7: operation not permitted"});
+    fake.answer_next(1, "POST /containers/id-of-new/start", 500, refusal);
+    let created = asked(&fake, &node()).await;
+    let host = |request: &serde_json::Value| {
+        request.as_object().and_then(|all| {
+            all.iter()
+                .find_map(|(line, body)| line.contains("/create?name=").then(|| body["HostConfig"].clone()))
+        })
+    };
+    let host = created.iter().find_map(host).unwrap();
+    assert_eq!(host["Ulimits"][0]["Hard"], 524_288, "{host}");
+    assert_eq!(host["Devices"][0]["PathOnHost"], "/dev/kmsg", "{host}");
+    let tried = created.iter().filter(|request| request.to_string().contains("/containers/create\"")).count();
+    assert_eq!(tried, 7, "{created:?}");
+}
+
 #[tokio::test]
 async fn the_engine_is_described_and_its_version_agreed_on() {
     let fake = FakeEngine::start();
