@@ -232,6 +232,10 @@ pub struct UpArgs {
     /// [default: 127.0.0.1; port: the endpoint's, or of the engine's choice]
     #[arg(long, value_name = "IP[:PORT]")]
     pub listen: Option<String>,
+    /// Port of the host that leads to a port of any node that is Ready, or of one; host port 0 is one of the
+    /// engine's choice (repeatable) [default address: 127.0.0.1]
+    #[arg(long, value_name = "[IP:]HOST:PORT[/udp][@NODE]")]
+    pub port: Vec<String>,
     /// Another name or address the API server's certificate is valid for (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub extra_san: Vec<String>,

@@ -65,6 +65,13 @@ fn text(status: &Status) -> String {
         text.push('\n');
         text += &nodes(status);
     }
+    if !status.ports.is_empty() {
+        let rows = status.ports.iter().map(|port| {
+            let node = port.node.clone().unwrap_or_else(|| "any".to_owned());
+            [port.host.clone(), port.protocol.to_string(), port.port.to_string(), node]
+        });
+        text += &format!("\n{}", report::table(["HOST", "PROTOCOL", "PORT", "NODE"], rows));
+    }
     for problem in &status.problems {
         text += &format!("\nproblem: {problem}");
     }

@@ -6,11 +6,11 @@ use std::fmt;
 
 use hoist_phases::causes;
 use hoist_phases::phases::containers::is_stranded;
-use hoist_phases::phases::network::attach;
+use hoist_phases::phases::network::{attach, mapped_at};
 use hoist_phases::phases::{machines, placement, steward};
 use hoist_phases::ports::{ContainerState, KubeApi, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{Backend, ClusterSpec, Component, EtcdSpec};
+use hoist_phases::spec::{Backend, ClusterSpec, Component, EtcdSpec, PortMapping, Protocol};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,6 +63,9 @@ pub struct Status {
     pub overall: Overall,
     pub components: Vec<ComponentStatus>,
     pub nodes: Vec<NodeStatus>,
+    /// Ports of the host that lead to nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortStatus>,
     /// What is wrong, one a line.
     pub problems: Vec<String>,
     /// What is as asked for only in part, by what this Kubernetes can do; nothing is wrong.
@@ -85,6 +88,20 @@ pub struct ComponentStatus {
     /// Where it is published on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
+}
+
+/// A port of the host that leads to nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortStatus {
+    /// Where the engine has published it.
+    pub host: String,
+    pub protocol: Protocol,
+    /// Of the nodes.
+    pub port: u16,
+    /// The one node it leads to, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// One node, by its container, by its Node object, or both.
@@ -200,8 +217,17 @@ pub async fn status(
         // That all components are missing is no news then.
         (components, problems) = (Vec::new(), Vec::new());
     }
+    let published = owner.map(|owner| owner.published.as_slice()).unwrap_or_default();
+    let mappings = spec.map(|spec| spec.ports.as_slice()).unwrap_or_default();
+    let port = |(mapping, host): (&PortMapping, std::net::SocketAddr)| PortStatus {
+        host: host.to_string(),
+        protocol: mapping.protocol,
+        port: mapping.port,
+        node: mapping.node.map(|number| format!("node{number:02}")),
+    };
+    let ports = mapped_at(mappings, published).map(port).collect();
     let notes = spec.and_then(placement::limitation).into_iter().collect();
-    Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, problems, notes })
+    Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, ports, problems, notes })
 }
 
 /// The owner of the namespace in attach mode, which carries no label: the keeper shares it.

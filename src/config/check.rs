@@ -3,6 +3,7 @@
 use hoist_phases::pki::San;
 use hoist_phases::spec::{Backend, ClusterSpec, Component};
 
+use super::ports;
 use super::problem::{Problem, Problems};
 
 /// Least tmpfs etcd starts in: it allocates two 64 MB segments of its log at once.
@@ -31,6 +32,7 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
     if let Some(attach) = spec.owner.attach() {
         owner(spec, &attach.container, problems);
     }
+    ports::check(spec, problems);
     etcd(spec, problems);
     authentication(spec, problems);
 }
@@ -57,6 +59,9 @@ fn owner(spec: &ClusterSpec, container: &str, problems: &mut Problems) {
     }
     if spec.listen_address.is_some() {
         refuse("listenAddress", "the container's maker has published its ports; leave it out");
+    }
+    if !spec.ports.is_empty() {
+        refuse("ports", "the container's maker has published its ports; leave them out");
     }
     if spec.control_plane_endpoint.is_some() {
         refuse("controlPlaneEndpoint", "nodes dial the address on br0; leave it out");

@@ -4,7 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use hoist_phases::spec::{
-    ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner, VmSize,
+    ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner, PortMapping,
+    VmSize,
 };
 use serde_json::{Value, json};
 
@@ -80,6 +81,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         networking,
         control_plane_endpoint,
         listen_address,
+        ports,
         extra_sans: _,
         token: _,
         token_ttl: _,
@@ -136,6 +138,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     // Its endpoints and keys may change: they are the API server's alone.
     let prefix = |etcd: &EtcdSpec| etcd.backend.external().map_or("none".to_owned(), |e| e.prefix.clone());
     compare("etcd.external.prefix", prefix(&present.etcd), prefix(etcd));
+    compare("ports", port_names(&present.ports), port_names(ports));
     compare("etcd.durable", present.etcd.durable.to_string(), etcd.durable.to_string());
     compare("etcd.tmpfsSize", present.etcd.tmpfs_bytes.to_string(), etcd.tmpfs_bytes.to_string());
     compare("cni", cni_name(&present.cni), cni_name(cni));
@@ -157,6 +160,11 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     }
     compare("nodes", node_names(&present.nodes), node_names(nodes));
     if differences.is_empty() { Ok(()) } else { Err(Conflict { name: name.clone(), differences }) }
+}
+
+fn port_names(ports: &[PortMapping]) -> String {
+    let names: Vec<_> = ports.iter().map(|mapping| format!("{} to {mapping}", mapping.host)).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn owner_name(owner: &Owner) -> String {

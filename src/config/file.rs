@@ -46,6 +46,8 @@ pub struct ClusterFile {
     pub control_plane_endpoint: Option<String>,
     /// `IP` or `IP:PORT`
     pub listen_address: Option<String>,
+    /// Ports of the host that lead to ports of the nodes.
+    pub ports: Option<Vec<PortFile>>,
     /// Names and addresses that the API server's certificate is valid for too.
     pub extra_sans: Option<Vec<String>>,
     #[serde(default)]
@@ -93,6 +95,22 @@ pub struct ClusterFile {
 pub struct OwnerFile {
     /// Name of a container whose network namespace is used instead of one of hoist's own.
     pub attach: Option<String>,
+}
+
+/// A port of the host that leads to a port of the nodes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PortFile {
+    /// `IP:PORT`, or a port of 127.0.0.1; 0, the default, is one of the engine's choice.
+    #[schemars(with = "Option<Scalar>")]
+    pub host: Option<String>,
+    /// Such as the node port of a Service.
+    #[schemars(with = "Scalar")]
+    pub port: String,
+    /// `TCP` or `UDP`.
+    pub protocol: Option<String>,
+    /// The one node it leads to, such as `node01`; any that is Ready when absent.
+    pub node: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@
 use super::document::Document;
 use super::nodes::{NodeFlags, SizeFlags};
 use super::origin::{Origin, Origins};
+use super::ports;
 use crate::cli::args::{NodeSizeArgs, UpArgs};
 
 /// Puts what flags say into the file's fields, each of which they win over. What they say about
@@ -29,6 +30,7 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
         token_ttl,
         control_plane_endpoint,
         listen,
+        port,
         extra_san,
         ca_cert,
         ca_key,
@@ -84,6 +86,8 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     layer.put(endpoint, control_plane_endpoint, "controlPlaneEndpoint", "--control-plane-endpoint");
     layer.put(&mut file.listen_address, listen, "listenAddress", "--listen");
     // Lists are replaced as a whole.
+    let ports = listed(port).map(|ports| ports.iter().map(|text| ports::from_flag(text)).collect());
+    layer.put(&mut file.ports, ports, "ports", "--port");
     layer.put(&mut file.extra_sans, listed(extra_san), "extraSans", "--extra-san");
     layer.put(&mut file.ca.cert, ca_cert, "ca.cert", "--ca-cert");
     layer.put(&mut file.ca.key, ca_key, "ca.key", "--ca-key");

@@ -21,6 +21,7 @@ mod nodes;
 mod oidc;
 mod origin;
 mod placement;
+mod ports;
 mod problem;
 mod resolve;
 mod schema;

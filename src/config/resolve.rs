@@ -16,7 +16,7 @@ use super::file::{ClusterFile, KubeProxyFile, OwnerFile, PlacementFile};
 use super::nodes::NodeFlags;
 use super::problem::{Invalid, Problem};
 use super::{
-    api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement,
+    api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement, ports,
     units, wait,
 };
 use crate::cli::args::{Global, UpArgs};
@@ -69,6 +69,7 @@ pub(super) fn resolve(
         networking,
         control_plane_endpoint,
         listen_address,
+        ports,
         extra_sans,
         // These name files, which were read before.
         ca: _,
@@ -121,6 +122,9 @@ pub(super) fn resolve(
         set(&mut spec.kube_proxy, problems.keep(proxy_mode(&text)));
     }
     endpoint::apply(&mut spec, control_plane_endpoint, listen_address, reach, &mut problems);
+    if let Some(files) = ports {
+        spec.ports = ports::mappings(files, &mut problems);
+    }
     set(&mut spec.cni, cni);
     components::apply(&mut spec, components, &mut problems);
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
@@ -168,6 +172,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         networking: hoist_phases::spec::Networking::default(),
         control_plane_endpoint: None,
         listen_address: None,
+        ports: Vec::new(),
         extra_sans: Vec::new(),
         token,
         token_ttl: TokenTtl::default(),

@@ -42,7 +42,7 @@ pub(super) fn create_body(
     limits: Limits,
     shared: &Shared,
 ) -> ContainerCreateBody {
-    let ports = spec.publish.iter().map(|port| format!("{}/tcp", port.container));
+    let ports = spec.publish.iter().map(|port| format!("{}/{}", port.container, port.protocol.lower()));
     ContainerCreateBody {
         image: Some(spec.image.clone()),
         hostname: spec.hostname.clone(),
@@ -150,7 +150,7 @@ fn binding(port: &ContainerPort) -> (String, Option<Vec<PortBinding>>) {
     let (ip, number) = (port.host.ip().to_string(), port.host.port());
     let host_port = if number == 0 { String::new() } else { number.to_string() };
     let binding = PortBinding { host_ip: Some(ip), host_port: Some(host_port) };
-    (format!("{}/tcp", port.container), Some(vec![binding]))
+    (format!("{}/{}", port.container, port.protocol.lower()), Some(vec![binding]))
 }
 
 fn mount(mount: &hoist_phases::ports::Mount, spec: &ContainerSpec) -> Option<Mount> {

@@ -9,6 +9,7 @@ use bollard::models::{self, ContainerInspectResponse, ContainerStateStatusEnum, 
 use bollard::query_parameters::ListContainersOptionsBuilder;
 use futures_util::future::try_join_all;
 use hoist_phases::ports::{ContainerState, PublishedPort, RuntimeError, Status, label};
+use hoist_phases::spec::Protocol;
 
 use tokio::time::Instant;
 
@@ -108,15 +109,22 @@ fn container_status(state: &models::ContainerState) -> Status {
 fn published(ports: PortMap) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     for (port, bindings) in ports {
-        let Some(container) = port.strip_suffix("/tcp").and_then(|port| port.parse().ok()) else { continue };
+        let Some((container, protocol)) = inner_port(&port) else { continue };
         for binding in bindings.unwrap_or_default() {
             let ip = binding.host_ip.and_then(|ip| ip.parse::<IpAddr>().ok());
             let port = binding.host_port.and_then(|port| port.parse::<u16>().ok());
             if let (Some(ip), Some(port)) = (ip, port) {
-                published.push(PublishedPort { container, host: SocketAddr::new(ip, port) });
+                published.push(PublishedPort { container, host: SocketAddr::new(ip, port), protocol });
             }
         }
     }
-    published.sort_by_key(|port| (port.container, port.host));
+    published.sort_by_key(|port| (port.container, port.protocol, port.host));
     published
+}
+
+/// Reads `6443/tcp`.
+fn inner_port(text: &str) -> Option<(u16, Protocol)> {
+    let (port, name) = text.split_once('/')?;
+    let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.lower() == name)?;
+    Some((port.parse().ok()?, protocol))
 }

@@ -4,9 +4,11 @@
 //! Each duty is a pure decision over what is there, made anew whenever anything changes and every
 //! few seconds besides. Nothing is remembered that could be wrong after a kill.
 
+mod datagrams;
 mod health;
 mod mirror;
 mod netlink;
+mod relay;
 mod roles;
 mod routes;
 mod server;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use hoist_phases::causes;
 use hoist_phases::phases::steward::{KUBECONFIG_PATH, SETTINGS_PATH, Settings};
 use hoist_phases::ports::{Eviction, KubeApi, KubeError};
-use hoist_phases::spec::Spread;
+use hoist_phases::spec::{Protocol, Spread};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -90,6 +92,19 @@ pub async fn run() -> Result<Infallible, StewardError> {
 
     let all = [for_routes.clone(), for_roles.clone(), for_spread.clone()];
     let nodes = mirror("nodes", kube::Api::all(client.clone()), strip_node, &all, &health);
+    // They serve for as long as the process lives, whatever becomes of the API.
+    for wanted in &settings.relays {
+        let targets = relay::Targets::new(wanted.clone(), nodes.clone());
+        let (at, health, protocol) = (relay::listen_address(wanted), Arc::clone(&health), wanted.protocol);
+        tokio::spawn(async move {
+            let ended = match protocol {
+                Protocol::Tcp => relay::tcp(targets).await,
+                Protocol::Udp => datagrams::udp(targets, at).await,
+            };
+            let Err(error) = ended;
+            health.set("ports", Some(format!("listen at {at}/{}: {error}", protocol.lower())));
+        });
+    }
     let (served, api) = (Arc::clone(&health), access.connect()?);
     let steward = Steward { settings, api, health, nodes };
     let workloads = steward.workloads(&client, &for_spread);

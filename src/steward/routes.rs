@@ -71,7 +71,7 @@ fn pod_ranges(node: &Node) -> impl Iterator<Item = IpNet> {
 }
 
 /// The node's first internal address of a family.
-fn address(node: &Node, v4: bool) -> Option<IpAddr> {
+pub(super) fn address(node: &Node, v4: bool) -> Option<IpAddr> {
     let addresses = node.status.as_ref()?.addresses.as_ref()?;
     let internal = addresses.iter().filter(|address| address.type_ == "InternalIP");
     internal.filter_map(|address| address.address.parse::<IpAddr>().ok()).find(|ip| ip.is_ipv4() == v4)

@@ -33,6 +33,7 @@ mod node_images;
 mod outlive;
 mod parallel;
 mod placement_policy;
+mod ports;
 mod reach;
 mod remote_engine;
 mod runtime;

@@ -70,6 +70,11 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
         "controlPlaneEndpoint: a.example:6443\nlistenAddress: 10.0.0.1",
     ),
     ("listen", &["--listen=10.0.0.1:6443"], "listenAddress: 10.0.0.1:6443"),
+    (
+        "port",
+        &["--port=8080:30080", "--port=0.0.0.0:0:53/udp@node02"],
+        "ports: [{host: 8080, port: 30080}, {host: '0.0.0.0:0', port: 53, protocol: UDP, node: node02}]",
+    ),
     ("no-roles", &["--no-roles"], "placement: {roles: []}"),
     ("no-spread", &["--no-spread"], "placement: {spread: {enabled: false}}"),
     ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),

@@ -8,7 +8,7 @@ use hoist_phases::ports::{
 };
 use hoist_phases::spec::{
     BootstrapToken, ClusterName, ClusterSpec, Component, KubernetesVersion, NodeKind, NodeSpec,
-    PlacementPolicy, Reach,
+    PlacementPolicy, Protocol, Reach,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +94,8 @@ async fn healthy() -> (FakeRuntime, FakeApi) {
     }
     engine.run("c", "node", "hoist-c-node01", Network::None).await;
     engine.on_exec(|_, _, _| said(0, ""));
-    let published = PublishedPort { container: 6443, host: "127.0.0.1:32768".parse().unwrap() };
+    let published =
+        PublishedPort { container: 6443, host: "127.0.0.1:32768".parse().unwrap(), protocol: Protocol::Tcp };
     engine.change("hoist-c-owner", |owner| owner.published.push(published));
     (engine, FakeApi { nodes: vec![node("node01", "True")], ..FakeApi::default() })
 }

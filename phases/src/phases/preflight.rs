@@ -12,7 +12,7 @@ use crate::phases::network::attach;
 use crate::phases::{Context, control_plane, etcd, images, konnectivity, machines, steward};
 use crate::ports::EngineInfo;
 use crate::spec::networking::API_PORT;
-use crate::spec::{ClusterSpec, Component, NodeSpec};
+use crate::spec::{ClusterSpec, Component, NodeSpec, mapped};
 
 /// What the control plane takes beside etcd's tmpfs, resident, measured idle: 0.5 GiB and some air.
 const CONTROL_PLANE_BYTES: u64 = 768 << 20;
@@ -142,6 +142,7 @@ fn wanted_ports(spec: &ClusterSpec) -> Vec<(Component, u16, Option<&'static str>
         let ports = given.as_deref().map_or_else(|| BTreeSet::from([default]), ports_in);
         all.extend(ports.into_iter().map(|port| (component, port, flag)));
     }
+    all.extend(mapped(&spec.ports).map(|(port, _)| (Component::Steward, port, None)));
     all
 }
 

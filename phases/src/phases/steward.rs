@@ -2,6 +2,7 @@
 //! nodes after `up` has returned. What it does is in `hoist`'s steward module; here is only how
 //! it is started, and that it answers.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,7 +18,10 @@ use crate::phases::containers::{self, Watch, component_name};
 use crate::phases::flags::Flags;
 use crate::phases::{Context, apply, control_plane, images, wait};
 use crate::ports::{ContainerSpec, ExecOutput, FileEntry, Program, Runtime, RuntimeError};
-use crate::spec::{ClusterSpec, Component, Family, Placement, Reach, RoleRule, Spread};
+use crate::spec::{
+    ClusterSpec, Component, Family, NodeKind, NodeSpec, Placement, PortMapping, Protocol, Reach, RoleRule,
+    Spread, mapped,
+};
 
 const MANIFEST: (&str, &str) =
     ("steward/steward.yaml", include_str!("../../../manifests/steward/steward.yaml"));
@@ -56,6 +60,43 @@ pub struct Settings {
     /// machines join from there by an endpoint alone.
     pub elsewhere: bool,
     pub spread: Spread,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<Relay>,
+}
+
+/// A port of the namespace whose connections go on to nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Relay {
+    pub listen: u16,
+    pub protocol: Protocol,
+    /// Of the nodes.
+    pub port: u16,
+    /// The only node; any that is Ready when absent.
+    pub to: Option<IpAddr>,
+    /// Whether nodes are dialled by IPv4.
+    pub ipv4: bool,
+    /// Whether the namespace has IPv6.
+    pub ipv6: bool,
+}
+
+impl Relay {
+    fn all(spec: &ClusterSpec) -> Vec<Self> {
+        let networking = &spec.networking;
+        let ipv4 = networking.control_plane().is_ipv4();
+        let family = if ipv4 { Family::Ipv4 } else { Family::Ipv6 };
+        let relay = |(listen, PortMapping { host: _, port, protocol, node }): (u16, &PortMapping)| Self {
+            listen,
+            protocol: *protocol,
+            port: *port,
+            to: node
+                .and_then(|number| NodeSpec::new(number.into(), NodeKind::Container).ok())
+                .map(|n| n.address(family)),
+            ipv4,
+            ipv6: networking.has(Family::Ipv6),
+        };
+        mapped(&spec.ports).map(relay).collect()
+    }
 }
 
 /// A pod subnet of the cluster.
@@ -92,7 +133,8 @@ impl Settings {
         let pod_subnets = subnets.map(|subnet| PodSubnet::of(subnet, spec)).collect();
         let Placement { roles, spread, policy: _ } = spec.placement.clone();
         let elsewhere = spec.control_plane_endpoint.is_some();
-        Self { routes: spec.reach == Reach::Routes, pod_subnets, roles, elsewhere, spread }
+        let relays = Relay::all(spec);
+        Self { routes: spec.reach == Reach::Routes, pod_subnets, roles, elsewhere, spread, relays }
     }
 }
 

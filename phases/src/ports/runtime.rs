@@ -5,6 +5,8 @@ use async_trait::async_trait;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::Protocol;
+
 /// Labels that everything hoist makes in an engine carries; they are the truth about a cluster.
 pub mod label {
     /// Name of the cluster.
@@ -93,12 +95,15 @@ pub struct ContainerPort {
     pub container: u16,
     /// Port 0 is a number of the engine's choice.
     pub host: SocketAddr,
+    #[serde(default, skip_serializing_if = "Protocol::is_tcp")]
+    pub protocol: Protocol,
 }
 
 impl ContainerPort {
     /// On 127.0.0.1, on a number of the engine's choice.
     pub fn on_loopback(container: u16) -> Self {
-        Self { container, host: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0) }
+        let host = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        Self { container, host, protocol: Protocol::Tcp }
     }
 }
 
@@ -220,6 +225,7 @@ pub enum Status {
 pub struct PublishedPort {
     pub container: u16,
     pub host: SocketAddr,
+    pub protocol: Protocol,
 }
 
 /// A container as the engine has it.

@@ -16,6 +16,7 @@ pub mod networking;
 mod node;
 mod owner;
 mod placement;
+mod port;
 mod reach;
 mod secret;
 mod subnets;
@@ -45,6 +46,7 @@ pub use placement::{
     ELSEWHERE, ELSEWHERE_LABEL, Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread,
     Toleration,
 };
+pub use port::{FIRST_MAPPED, MAX_MAPPINGS, PortMapping, Protocol, mapped};
 pub use reach::Reach;
 pub use secret::Secret;
 pub use subnets::{Subnets, SubnetsError};
@@ -68,6 +70,9 @@ pub struct ClusterSpec {
     /// port 0 leaves the choice to the engine.
     #[serde(default)]
     pub listen_address: Option<SocketAddr>,
+    /// Ports of the engine's host that lead to ports of the nodes.
+    #[serde(default)]
+    pub ports: Vec<PortMapping>,
     /// Names and addresses, beyond those hoist knows, that the API server's certificate is valid for.
     pub extra_sans: Vec<String>,
     pub token: BootstrapToken,
@@ -178,6 +183,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
         networking: Networking::default(),
         control_plane_endpoint: None,
         listen_address: None,
+        ports: Vec::new(),
         extra_sans: Vec::new(),
         token: BootstrapToken::parse("abcdef.0123456789abcdef").unwrap(),
         token_ttl: TokenTtl::default(),

@@ -19,9 +19,12 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::phases::containers::{self, ContainerError, Watch, component_name, name_prefix};
 use crate::phases::{Context, NetworkFacts, PhaseId, images, konnectivity, wait};
-use crate::ports::{ContainerPort, ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime};
+use crate::ports::{
+    ContainerPort, ContainerSpec, ContainerState, FileEntry, Mount, MountKind, Network, PublishedPort,
+    Runtime,
+};
 use crate::spec::networking::API_PORT;
-use crate::spec::{ClusterSpec, Component, Family, Owner, Subnets};
+use crate::spec::{ClusterSpec, Component, Family, Owner, PortMapping, Protocol, Subnets, mapped};
 
 /// User and group of every container that needs no root: the `nonroot` of many images.
 pub const NONROOT: &str = "65532:65532";
@@ -36,6 +39,15 @@ const DEADLINE: Duration = Duration::from_secs(60);
 enum NetworkError {
     #[error("the engine published no port for {API_PORT} of {0}")]
     NotPublished(String),
+    #[error(
+        "ports: the engine's host can't publish {ports}; name addresses of that host whose ports are free, or port 0 \
+         for any that is"
+    )]
+    Mapped {
+        ports: String,
+        #[source]
+        source: ContainerError,
+    },
     #[error(
         "listenAddress {address}: the engine's host can't publish there; name an address of that host whose ports \
          {ports} are free"
@@ -73,10 +85,15 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let owner_changed = owner_changed.map_err(|error| explain(&cx.spec, error))?;
     let changed = containers::reconcile(runtime, name, Component::Dnsmasq.name(), dnsmasq(&cx.spec)).await?;
 
-    let api = published_port(runtime, &component_name(&cx.spec, Component::Owner)).await?;
+    let owner_name = component_name(&cx.spec, Component::Owner);
+    let owner_state = runtime.inspect(&owner_name).await?.ok_or(ContainerError::Gone(owner_name))?;
+    let api = api_port(&owner_state)?;
     let (mtu, nofile) = namespace_facts(runtime, &component_name(&cx.spec, Component::Dnsmasq)).await?;
     let who = if api.ip().is_loopback() { "" } else { ": whoever reaches that address can talk to it" };
     cx.events.step(PhaseId::Network, format!("API port published at {api}{who}"));
+    for (mapping, host) in mapped_at(&cx.spec.ports, &owner_state.published) {
+        cx.events.step(PhaseId::Network, format!("{host} leads to {mapping}"));
+    }
     cx.outputs.network.set(NetworkFacts { api, mtu, nofile });
     Ok(Outcome::changed(owner_changed || changed))
 }
@@ -92,6 +109,7 @@ pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
     owner.hostname = Some(spec.host_name());
     owner.user = Some(NONROOT.to_owned());
     owner.publish = published(spec);
+    owner.publish.extend(relayed(spec));
     // The namespace routes between nodes, and from them to the outside.
     owner.sysctls = sysctls(spec);
     owner.mounts = etcd_data(spec).into_iter().collect();
@@ -103,11 +121,20 @@ pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
 /// The API port; beside it that of konnectivity's agents, when some are elsewhere.
 pub fn published(spec: &ClusterSpec) -> Vec<ContainerPort> {
     let Some(listen) = spec.listen_address else { return vec![ContainerPort::on_loopback(API_PORT)] };
-    let agents = spec.publishes_konnectivity().then(|| ContainerPort {
-        container: konnectivity::AGENT_PORT,
-        host: SocketAddr::new(listen.ip(), konnectivity::AGENT_PORT),
-    });
-    [ContainerPort { container: API_PORT, host: listen }].into_iter().chain(agents).collect()
+    let at = |container, host| ContainerPort { container, host, protocol: Protocol::Tcp };
+    let agents = spec
+        .publishes_konnectivity()
+        .then(|| at(konnectivity::AGENT_PORT, SocketAddr::new(listen.ip(), konnectivity::AGENT_PORT)));
+    [at(API_PORT, listen)].into_iter().chain(agents).collect()
+}
+
+/// Those that the steward relays to nodes.
+fn relayed(spec: &ClusterSpec) -> impl Iterator<Item = ContainerPort> {
+    mapped(&spec.ports).map(|(container, PortMapping { host, protocol, .. })| ContainerPort {
+        container,
+        host: *host,
+        protocol: *protocol,
+    })
 }
 
 /// `ADDRESS,PORT,PORT-HERE`: what nodes send to the endpoint, the namespace serves itself. By way of
@@ -210,8 +237,23 @@ pub(super) fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
 
 async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::net::SocketAddr, PhaseError> {
     let state = runtime.inspect(owner).await?.ok_or_else(|| ContainerError::Gone(owner.to_owned()))?;
-    let port = state.published.iter().find(|port| port.container == API_PORT);
-    Ok(port.map(|port| port.host).ok_or_else(|| NetworkError::NotPublished(owner.to_owned()))?)
+    Ok(api_port(&state)?)
+}
+
+fn api_port(owner: &ContainerState) -> Result<SocketAddr, NetworkError> {
+    let port = owner.published.iter().find(|port| port.container == API_PORT);
+    port.map(|port| port.host).ok_or_else(|| NetworkError::NotPublished(owner.name.clone()))
+}
+
+/// Where each mapping is on the engine's host, as far as it is published.
+pub fn mapped_at<'a>(
+    mappings: &'a [PortMapping],
+    published: &'a [PublishedPort],
+) -> impl Iterator<Item = (&'a PortMapping, SocketAddr)> {
+    mapped(mappings).flat_map(move |(inner, mapping)| {
+        let this = move |port: &&PublishedPort| (port.container, port.protocol) == (inner, mapping.protocol);
+        published.iter().filter(this).map(move |port| (mapping, port.host))
+    })
 }
 
 /// Engines say it in words of their own: a port that is taken, an address the host doesn't have.
@@ -226,6 +268,11 @@ fn listen_trouble(spec: &ClusterSpec, error: ContainerError) -> PhaseError {
         Some(address) if about_a_port => {
             let ports: Vec<_> = published(spec).iter().map(|port| port.host.port().to_string()).collect();
             NetworkError::Listen { address, ports: ports.join(" and "), source: error }.into()
+        }
+        None if about_a_port && !spec.ports.is_empty() => {
+            let ports: Vec<_> =
+                relayed(spec).map(|port| format!("{}/{}", port.host, port.protocol.lower())).collect();
+            NetworkError::Mapped { ports: ports.join(", "), source: error }.into()
         }
         _ => error.into(),
     }
