@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use hoist_phases::spec::{
-    ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner, PortMapping,
-    VmSize,
+    ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner,
+    PortMapping, VmSize,
 };
 use serde_json::{Value, json};
 

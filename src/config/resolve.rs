@@ -16,8 +16,8 @@ use super::file::{ClusterFile, KubeProxyFile, OwnerFile, PlacementFile};
 use super::nodes::NodeFlags;
 use super::problem::{Invalid, Problem};
 use super::{
-    api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement, ports,
-    units, wait,
+    api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement,
+    ports, units, wait,
 };
 use crate::cli::args::{Global, UpArgs};
 
