@@ -13,8 +13,11 @@ use crate::cli::is_wrong_file;
 use crate::cli::{
     ApplyCommandError, CertsDue, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError,
     NodeCommandError, NotReady, NotWell, SessionError, UnknownImage, UpError,
+    ApplyCommandError, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError, NodeCommandError,
+    NotReady, NotWell, Partial, SessionError, UnknownImage, UpError,
 };
 use crate::cluster::snapshot::SnapshotError;
+use crate::cluster::export::ExportError;
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;
@@ -37,6 +40,7 @@ pub const NOT_READY: Code = Code(6);
 pub const NO_CLUSTER: Code = Code(7);
 pub const CONFLICT: Code = Code(8);
 pub const NOT_WELL: Code = Code(9);
+pub const PARTIAL: Code = Code(10);
 /// As a shell reports a child that SIGINT ended: 128 + 2.
 pub const INTERRUPTED: Code = Code(130);
 
@@ -55,6 +59,8 @@ pub const CODES: &[(Code, &str)] = &[
         NOT_WELL,
         "`hoist status` or `hoist certs check` found something wrong, or a check of `hoist doctor` failed",
     ),
+    (NOT_WELL, "`hoist status` found something wrong with the cluster, or a check of `hoist doctor` failed"),
+    (PARTIAL, "`hoist export` could not have everything; what it could is in the directory"),
     (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
 ];
 
@@ -91,6 +97,10 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
         return Some(NOT_WELL);
     }
     if let Some(TokensError::Malformed | TokensError::Unknown { .. }) = error.downcast_ref() {
+    if error.is::<Partial>() {
+        return Some(PARTIAL);
+    }
+    if let Some(ExportError::Occupied(_) | ExportError::NoDirectory(_)) = error.downcast_ref() {
         return Some(USAGE);
     }
     if error.is::<NotReady>() {

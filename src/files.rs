@@ -160,6 +160,16 @@ pub fn create_directory(path: &Path) -> Result<(), FileError> {
         .map_err(failed("create directory", path))
 }
 
+/// Makes a directory, or takes one that is there, for its owner alone: mode 0700.
+///
+/// # Errors
+/// When it can't be made, or isn't this user's.
+pub fn private_directory(path: &Path) -> Result<(), FileError> {
+    create_directory(path)?;
+    fs::set_permissions(path, Permissions::from_mode(PRIVATE_DIRECTORY))
+        .map_err(failed("set the mode of", path))
+}
+
 /// Reads a whole file; `None` when there is none.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ pub mod kubevirtci;
 pub mod nodes;
 mod pieces;
 pub mod report;
+pub mod run;
 pub mod runtime;
 pub mod steward;
 pub mod store;

@@ -32,9 +32,22 @@ pub struct Global {
     /// Log filter, such as `info` or `hoist::runtime=debug`
     #[arg(long, global = true, env = env::HOIST_LOG, value_name = "FILTER", hide_env_values = true)]
     pub log: Option<String>,
+    /// Form of the log on stderr
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
     /// No colours, even on a terminal
     #[arg(long, global = true)]
     pub no_color: bool,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,6 +79,9 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Tell what processor time and memory each component and node takes
     Report(ReportArgs),
+    /// Gather logs, events, objects, settings and more into a directory, without secrets, for whoever looks
+    /// into a failure; exit code 10 when something could not be had
+    Export(ExportArgs),
     /// Apply manifests; what they refer to may appear meanwhile
     Apply(ApplyArgs),
     /// Return when Deployments are ready or a level is reached; exit code 6 when not in time
@@ -299,6 +315,10 @@ pub struct UpArgs {
     /// Write where the time went, in Chrome's trace format, and a page of the timeline beside it (.html)
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+    /// When this run fails, gather what `hoist export` does before anything is removed; a directory that is new
+    /// or empty
+    #[arg(long, value_name = "DIR")]
+    pub export_on_failure: Option<PathBuf>,
 }
 
 /// What `report` is to do.
@@ -369,6 +389,15 @@ pub enum ConfigCommand {
 pub enum PhaseCommand {
     /// List the phases in an order they can run in
     List(OutputArgs),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// A directory that is new or empty
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -9,6 +9,7 @@ mod config;
 mod docs;
 mod doctor;
 mod down;
+mod export;
 mod images;
 mod kubeconfig;
 mod kubectl;
@@ -44,6 +45,7 @@ pub use certs::CertsDue;
 pub use config::FileIsThere;
 pub use docs::pages as reference_pages;
 pub use doctor::ChecksFailed;
+pub use export::Partial;
 use images::ImagesCommand;
 pub use images::UnknownImage;
 pub use logs::LogsError;
@@ -100,6 +102,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Report(args) => usage::run(&global, &args).await,
         Command::Status(output) => status::run(&global, output.output).await,
         Command::Doctor(args) => doctor::run(&global, args).await,
+        Command::Export(args) => export::run(&global, &args).await,
         Command::Apply(args) => apply::run(&global, &args).await,
         Command::Wait(args) => wait::run(&global, &args).await,
         Command::Kubeconfig(args) => kubeconfig::run(&global, &args),
@@ -150,6 +153,8 @@ fn log(global: &Global) {
         tracing_subscriber::EnvFilter::new(default)
     });
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let subscriber = subscriber.with_ansi(report::colour(global.no_color));
+    let subscriber = subscriber.event_format(report::log::Lines(global.log_format));
     // An error means that a test has installed one already.
-    let _ = subscriber.with_ansi(report::colour(global.no_color)).try_init();
+    let _ = subscriber.try_init();
 }

@@ -49,7 +49,7 @@ pub(super) async fn look(session: &Session) -> Result<Status, BoxError> {
     Ok(status)
 }
 
-fn text(status: &Status) -> String {
+pub(super) fn text(status: &Status) -> String {
     let mut text = format!("cluster {}: {}\n\n", status.cluster, status.overall);
     let components = status.components.iter().map(|component| {
         [

@@ -16,9 +16,9 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::args::{Global, Progress, UpArgs};
 use super::cleanup::{forget_nodes, take_back};
-use super::images;
 use super::session::{self, KUBECONFIG, Session, SessionError};
 use super::signals::{Interrupted, interrupted};
+use super::{export, images};
 use crate::cluster::down::Snapshot;
 use crate::cluster::kube::Connector;
 use crate::cluster::ready::{self, ReadyError, Target};
@@ -95,6 +95,12 @@ pub(super) async fn apply(
         Ok(()) => bring_up(engine, session, &settings, style).await,
         Err(error) => Err(error),
     };
+    if let (Err(error), Some(directory)) = (&result, &settings.export_on_failure)
+        // Whoever interrupts waits for the end.
+        && !matches!(error.downcast_ref(), Some(UpError::Interrupted(_)))
+    {
+        export::of_failure(session, &settings.spec, directory, error).await;
+    }
     match result {
         Ok(times) => {
             afterwards(session).await;

@@ -5,6 +5,7 @@
 pub mod doctor;
 pub mod down;
 pub mod identity;
+pub mod export;
 pub mod kube;
 pub mod pause;
 pub mod ready;

@@ -88,6 +88,9 @@ pub struct ClusterFile {
     /// Where to write how the time went, in Chrome's trace format, with a page of the timeline beside
     /// it; relative to the working directory.
     pub profile: Option<PathBuf>,
+    /// A directory, new or empty, for what `hoist export` gathers when the run fails; relative to the
+    /// working directory.
+    pub export_on_failure: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

@@ -51,6 +51,7 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
         retain,
         progress,
         profile,
+        export_on_failure,
     } = args;
     let Document { file, origins, .. } = document;
     let listed = |list: Vec<String>| (!list.is_empty()).then_some(list);
@@ -112,6 +113,7 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     layer.put(&mut file.retain, retain.then_some(true), "retain", "--retain");
     layer.put(&mut file.progress, progress, "progress", "--progress");
     layer.put(&mut file.profile, profile, "profile", "--profile");
+    layer.put(&mut file.export_on_failure, export_on_failure, "exportOnFailure", "--export-on-failure");
     if count.is_some() {
         origins.set("nodes", Origin::Flag("--nodes"));
     }

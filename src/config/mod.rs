@@ -85,6 +85,8 @@ pub struct Settings {
     pub progress: Progress,
     /// Where to write how the time went.
     pub profile: Option<PathBuf>,
+    /// Where evidence of a failure goes.
+    pub export_on_failure: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -20,6 +20,7 @@ use super::{
     ports, units, wait,
 };
 use crate::cli::args::{Global, UpArgs};
+use crate::cluster::export::vacant;
 
 /// Time for everything together when nothing is said: a busy two-core machine starts a cluster
 /// with two nodes in a fraction of it.
@@ -94,6 +95,7 @@ pub(super) fn resolve(
         retain,
         progress,
         profile,
+        export_on_failure,
     } = file;
     let mut spec = base;
 
@@ -145,6 +147,7 @@ pub(super) fn resolve(
     let wait = wait::level(wait, &spec, &mut problems);
     let timeout = timeout.and_then(|text| problems.keep(time_limit("timeout", &text)));
     let profile = profile.filter(|path| problems.keep(trace_file(path)).is_some());
+    let export_on_failure = export_on_failure.filter(|path| problems.keep(evidence(path)).is_some());
 
     check::spec(&spec, &mut problems);
     problems.into_result(&origins)?;
@@ -160,6 +163,7 @@ pub(super) fn resolve(
         retain: retain.unwrap_or(false),
         progress: progress.unwrap_or_default(),
         profile,
+        export_on_failure,
     })
 }
 
@@ -214,6 +218,12 @@ pub(super) fn time_limit(field: &str, text: &str) -> Result<Duration, Problem> {
         true => Err(Problem::new(field, text, "must be longer than nothing")),
         false => Ok(limit),
     }
+}
+
+/// Whether evidence can go to this directory: what is there already is nobody's to mix with it.
+fn evidence(path: &Path) -> Result<(), Problem> {
+    let rule = "must be a directory that is new or empty";
+    vacant(path).map_err(|_| Problem::new("exportOnFailure", path.display(), rule))
 }
 
 /// Whether a profile can be written there once the run is over; then it is too late to ask.

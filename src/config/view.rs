@@ -141,6 +141,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         retain,
         progress,
         profile,
+        export_on_failure,
     } = settings;
     let ClusterSpec {
         name,
@@ -213,6 +214,7 @@ pub fn file(settings: &Settings) -> ClusterFile {
         retain: Some(*retain),
         progress: Some(*progress),
         profile: profile.clone(),
+        export_on_failure: export_on_failure.clone(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! everything else to stderr.
 
 pub mod html;
+pub mod log;
 pub mod output;
 mod plain;
 pub mod profile;

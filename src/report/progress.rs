@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use hoist_phases::events::Event;
+use serde::Serialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
@@ -10,7 +11,7 @@ use super::profile::Profile;
 use super::terminal::Terminal;
 use super::{Times, output, plain};
 use crate::cli::args::Progress;
-use crate::env;
+use crate::{env, run};
 
 /// How events are shown, decided once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,14 @@ impl Style {
             Progress::Auto => Self::Plain,
         }
     }
+}
+
+/// An event with the run that it is of, which its log and exports name too.
+#[derive(Serialize)]
+struct OfRun<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    run: &'static str,
 }
 
 /// What a run has told of itself.
@@ -60,7 +69,7 @@ pub fn follow(style: Style, mut events: UnboundedReceiver<Event>) -> JoinHandle<
             match (&mut terminal, style) {
                 (Some(terminal), _) => terminal.show(&event),
                 (None, Style::Json) => {
-                    if let Ok(json) = serde_json::to_string(&event) {
+                    if let Ok(json) = serde_json::to_string(&OfRun { event: &event, run: run::id() }) {
                         output::tell(json);
                     }
                 }

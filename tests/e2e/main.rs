@@ -18,6 +18,7 @@ mod datastore;
 mod dead_nodes;
 mod doctor;
 mod engine_smoke;
+mod export;
 mod external;
 mod families;
 #[cfg(feature = "faults")]

@@ -35,9 +35,23 @@ fn resolve(args: &[&str], yaml: Option<&str>) -> Result<Settings, String> {
 
 fn shown(settings: &Settings) -> String {
     let spec = serde_json::to_string(&settings.spec).unwrap();
-    let Settings { spec: _, origins: _, notes: _, ca, disks, skip, wait, timeout, retain, progress, profile } =
-        settings;
-    format!("{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?} {profile:?}")
+    let Settings {
+        spec: _,
+        origins: _,
+        notes: _,
+        ca,
+        disks,
+        skip,
+        wait,
+        timeout,
+        retain,
+        progress,
+        profile,
+        export_on_failure,
+    } = settings;
+    format!(
+        "{spec} {ca:?} {disks:?} {skip:?} {wait} {timeout:?} {retain} {progress:?} {profile:?} {export_on_failure:?}"
+    )
 }
 
 /// Each flag of `up` with the same as a field; the test below sees to it that none is missing.
@@ -83,6 +97,7 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
     ("retain", &["--retain"], "retain: true"),
     ("progress", &["--progress=json"], "progress: json"),
     ("profile", &["--profile=up.json"], "profile: up.json"),
+    ("export-on-failure", &["--export-on-failure=evidence"], "exportOnFailure: evidence"),
 ];
 
 #[test]
