@@ -16,8 +16,8 @@ use crate::cli::{
     ApplyCommandError, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError, NodeCommandError,
     NotReady, NotWell, Partial, SessionError, UnknownImage, UpError,
 };
-use crate::cluster::snapshot::SnapshotError;
 use crate::cluster::export::ExportError;
+use crate::cluster::snapshot::SnapshotError;
 use crate::config::{ConfigError, Conflict, Invalid};
 use crate::error::chain;
 use crate::images::ImageError;

@@ -102,7 +102,7 @@ impl Engine {
             }
             Where::Host | Where::Image => Shared::default(),
         };
-        let mut body = create_body(&spec, owner, self.facts().await?, &shared);
+        let mut body = create_body(&spec, owner, self.facts().await?, self.limits(&spec).await?, &shared);
         if let Some(host) = body.host_config.as_mut() {
             host.auto_remove = Some(true);
             if look.into == Where::Host {
