@@ -2,10 +2,8 @@
 #
 #   make cluster-up NODES=2 NODE_KIND=container KUBERNETES=v1.36.3 CNI=kube-router NAME=hoist
 #   make cluster-down NAME=hoist
-#   make test | test-vm | test-kubevirtci | test-faults | test-versions | bench | lint | images | kubevirtci-image
-#   make test | test-vm | test-kubevirtci | test-kine | test-versions | bench | lint | images | kubevirtci-image
-#   make test | test-vm | test-kubevirtci | test-kine | test-podman | test-versions | bench | lint | images |
-#        kubevirtci-image
+#   make test | test-vm | test-kubevirtci | test-kine | test-podman | test-faults | test-versions
+#   make bench | lint | images | kubevirtci-image
 
 NAME ?= hoist
 NODES ?= 1
@@ -23,10 +21,8 @@ HOIST = $(TARGET)/hoist
 # Where the official installers put Rust and Go: first, an older one of the distribution may be there too.
 export PATH := $(HOME)/.cargo/bin:/usr/local/go/bin:$(PATH)
 
-.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-faults test-versions lint build setup
-.PHONY: bench cluster-up cluster-down images kubevirtci-image test test-vm test-kubevirtci test-kine test-versions lint build setup
 .PHONY: bench cluster-up cluster-down images kubevirtci-image lint build setup \
-	test test-vm test-kubevirtci test-kine test-podman test-versions
+	test test-vm test-kubevirtci test-kine test-podman test-faults test-versions
 
 cluster-up: images
 	@$(HOIST) up --name '$(NAME)' --nodes '$(NODES)' --node-kind '$(NODE_KIND)' \
@@ -61,6 +57,7 @@ test-kubevirtci: setup
 # Clusters that lose containers, their data, or the hoist that makes them: half an hour.
 test-faults: setup
 	@scripts/test faults
+
 # A cluster that keeps its data with kine; building its image takes some minutes, once.
 test-kine: setup
 	@scripts/test kine

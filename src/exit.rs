@@ -12,9 +12,7 @@ use hoist_phases::spec::VersionError;
 use crate::cli::is_wrong_file;
 use crate::cli::{
     ApplyCommandError, CertsDue, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError,
-    NodeCommandError, NotReady, NotWell, SessionError, UnknownImage, UpError,
-    ApplyCommandError, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError, NodeCommandError,
-    NotReady, NotWell, Partial, SessionError, UnknownImage, UpError,
+    NodeCommandError, NotReady, NotWell, Partial, SessionError, UnknownImage, UpError,
 };
 use crate::cluster::export::ExportError;
 use crate::cluster::snapshot::SnapshotError;
@@ -59,7 +57,6 @@ pub const CODES: &[(Code, &str)] = &[
         NOT_WELL,
         "`hoist status` or `hoist certs check` found something wrong, or a check of `hoist doctor` failed",
     ),
-    (NOT_WELL, "`hoist status` found something wrong with the cluster, or a check of `hoist doctor` failed"),
     (PARTIAL, "`hoist export` could not have everything; what it could is in the directory"),
     (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
 ];
