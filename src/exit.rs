@@ -94,6 +94,8 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
         return Some(NOT_WELL);
     }
     if let Some(TokensError::Malformed | TokensError::Unknown { .. }) = error.downcast_ref() {
+        return Some(USAGE);
+    }
     if error.is::<Partial>() {
         return Some(PARTIAL);
     }

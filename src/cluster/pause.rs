@@ -15,7 +15,7 @@ fn class(container: &ContainerState) -> u8 {
     let is = |component: Component| role == component.name();
     if is(Component::Owner) || is(Component::Dnsmasq) || role == attach::ROLE {
         0
-    } else if is(Component::Etcd) {
+    } else if is(Component::Etcd) || is(Component::Kine) {
         1
     } else if is(Component::ApiServer) || is(Component::Konnectivity) {
         2

@@ -203,7 +203,7 @@ pub async fn status(
             problems.insert(0, identity::LOST.to_owned());
         }
     }
-    if identity.is_some() && spec.is_some_and(|spec| !spec.etcd.durable) && !holds_memory(&containers) {
+    if identity.is_some() && spec.is_some_and(|spec| spec.etcd.in_memory() > 0) && !holds_memory(&containers) {
         problems.insert(0, identity::LOST.to_owned());
     }
 
@@ -264,15 +264,16 @@ fn paused(cluster: &str, containers: &[ContainerState]) -> Option<Status> {
         overall: Overall::Paused,
         components,
         nodes: nodes.collect(),
+        ports: Vec::new(),
         problems: vec![format!("{frozen} containers are paused; `hoist resume` lets them go on")],
         notes: Vec::new(),
     })
 }
 
-/// Whether one of the containers that mount etcd's memory has a process, without which the engine
+/// Whether one of the containers that mount the memory of etcd or kine has a process, without which the engine
 /// unmounts it.
 fn holds_memory(containers: &[ContainerState]) -> bool {
-    let holders = [Component::Owner.name(), Component::Etcd.name(), attach::ROLE];
+    let holders = [Component::Owner.name(), Component::Etcd.name(), Component::Kine.name(), attach::ROLE];
     let ended = |status: &Run| matches!(status, Run::Created | Run::Exited { .. });
     containers.iter().any(|c| role_of(c).is_some_and(|role| holders.contains(&role)) && !ended(&c.status))
 }

@@ -92,7 +92,7 @@ fn a_cluster_is_exported_without_its_secrets_well_and_half_dead() {
     let found = files(&well);
     no_secret(&found, &secrets);
     for (file, words) in [
-        (format!("containers/hoist-{name}-kube-apiserver.log"), "kube-apiserver"),
+        (format!("containers/hoist-{name}-kube-apiserver.log"), "Golang settings"),
         (format!("containers/hoist-{name}-etcd.json"), "\"Status\": \"running\""),
         ("nodes/node01/journal.txt".to_owned(), "kubelet"),
         ("nodes/node02/journal.txt".to_owned(), "containerd"),
@@ -136,7 +136,7 @@ fn a_cluster_is_exported_without_its_secrets_well_and_half_dead() {
 fn a_failed_up_leaves_what_it_came_to() {
     let hoist = Hoist::new("evidence");
     let config = hoist
-        .config("nodes: []\ncomponents:\n  kube-scheduler:\n    extraArgs:\n      no-such-flag: \"1\"\n");
+        .config("nodes: []\ncomponents:\n  kube-apiserver:\n    extraArgs:\n      no-such-flag: \"1\"\n");
     let directory = hoist.home().join("evidence");
     let place = directory.display().to_string();
     let args = [
@@ -155,9 +155,9 @@ fn a_failed_up_leaves_what_it_came_to() {
     let done = hoist.run(&[&args[..], &[&place]].concat());
     assert_eq!(done.code, Some(5), "{}", done.stderr);
     let found = files(&directory);
-    let log = &found[&format!("containers/hoist-{}-kube-scheduler.log", hoist.name)];
+    let log = &found[&format!("containers/hoist-{}-kube-apiserver.log", hoist.name)];
     assert!(log.contains("no-such-flag"), "{log}");
-    assert!(found["failure.txt"].contains("kube-scheduler"), "{}", found["failure.txt"]);
+    assert!(found["failure.txt"].contains("kube-apiserver"), "{}", found["failure.txt"]);
     no_secret(&found, &["PRIVATE KEY".to_owned()]);
     // One name for all that the run has said.
     let summary: Value = serde_json::from_str(&found["summary.json"]).expect("JSON");

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::x509::Parsed;
-use super::{Action, CERTS, CertId, PkiError, PkiInputs, RENEW_BEFORE, Reason, reconcile};
+use super::{Action, CertId, PkiError, PkiInputs, RENEW_BEFORE, Reason, reconcile};
 use crate::ports::Files;
 
 /// What a certificate is good for at some moment.
@@ -29,11 +29,11 @@ pub struct Surveyed {
     pub sans: Vec<String>,
 }
 
-/// All certificates of the table, in its order. Files are those below `pki/`, as of [`reconcile`].
+/// All certificates of the table that this cluster has, in its order. Files are those below `pki/`, as of [`reconcile`].
 pub fn survey(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> Vec<(CertId, Surveyed)> {
     // A CA that can't be used leaves the dates, which tell why.
     let actions = reconcile(existing, inputs, now).map(|made| made.actions).unwrap_or_default();
-    let rows = CERTS.iter().map(|spec| {
+    let rows = inputs.certs().map(|spec| {
         let path = spec.id.cert_path();
         let Some(pem) = existing.get(&path) else { return (spec.id, absent(Verdict::Missing)) };
         let Ok(told) = read(&path, pem, now) else {
