@@ -4,8 +4,8 @@
 
 pub mod doctor;
 pub mod down;
-pub mod identity;
 pub mod export;
+pub mod identity;
 pub mod kube;
 pub mod pause;
 pub mod ready;

@@ -203,7 +203,8 @@ pub async fn status(
             problems.insert(0, identity::LOST.to_owned());
         }
     }
-    if identity.is_some() && spec.is_some_and(|spec| spec.etcd.in_memory() > 0) && !holds_memory(&containers) {
+    if identity.is_some() && spec.is_some_and(|spec| spec.etcd.in_memory() > 0) && !holds_memory(&containers)
+    {
         problems.insert(0, identity::LOST.to_owned());
     }
 
