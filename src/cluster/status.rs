@@ -3,6 +3,7 @@
 //! It only looks; `hoist up` mends what it finds.
 
 use std::fmt;
+use std::time::Duration;
 
 use hoist_phases::causes;
 use hoist_phases::phases::containers::is_stranded;
@@ -20,6 +21,9 @@ use super::ready::not_ready;
 /// Share of etcd's quota, in percent, above which [`status`] warns: past the quota etcd takes no
 /// more writes.
 const QUOTA_WARNING: u64 = 80;
+
+/// For all that the API is asked: a server without its store takes a minute to give up.
+const API_WITHIN: Duration = Duration::from_secs(5);
 
 /// Kind of nodes that joined without hoist.
 const EXTERNAL: &str = "external";
@@ -190,17 +194,23 @@ pub async fn status(
     let mut nodes = machines_of(runtime, &containers, &mut problems).await;
     let any_running = containers.iter().any(|container| container.status == Run::Running);
     if let Some(api) = api.filter(|_| any_running) {
-        match api.list("v1", "Node", None).await {
-            Ok(found) => merge(&mut nodes, &found, spec, &mut problems),
-            Err(error) => problems.push(format!("the API doesn't answer: {}", causes(&error))),
-        }
-        if let Some(spec) = spec {
-            problems.extend(nearly_full(api, &spec.etcd).await);
-        }
-        if let Some(identity) = identity
-            && identity::is_another(api, identity).await
-        {
-            problems.insert(0, identity::LOST.to_owned());
+        let full = async { nearly_full(api, &spec?.etcd).await };
+        let another = async { matches!(identity, Some(noted) if identity::is_another(api, noted).await) };
+        let asked = async { tokio::join!(api.list("v1", "Node", None), full, another) };
+        match tokio::time::timeout(API_WITHIN, asked).await {
+            Ok((found, full, another)) => {
+                match found {
+                    Ok(found) => merge(&mut nodes, &found, spec, &mut problems),
+                    Err(error) => problems.push(format!("the API doesn't answer: {}", causes(&error))),
+                }
+                problems.extend(full);
+                if another {
+                    problems.insert(0, identity::LOST.to_owned());
+                }
+            }
+            Err(_) => {
+                problems.push(format!("the API doesn't answer within {} s", API_WITHIN.as_secs()));
+            }
         }
     }
     if identity.is_some() && spec.is_some_and(|spec| spec.etcd.in_memory() > 0) && !holds_memory(&containers)

@@ -171,5 +171,5 @@ fn a_failed_up_leaves_what_it_came_to() {
     }
     let done = hoist.run(&["up", "--config", &config, "--export-on-failure", &place]);
     assert_eq!(done.code, Some(2), "{}", done.stderr);
-    assert!(done.stderr.contains("exportOnFailure"), "{}", done.stderr);
+    assert!(done.stderr.contains("--export-on-failure"), "{}", done.stderr);
 }
