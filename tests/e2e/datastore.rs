@@ -257,7 +257,9 @@ mod kine {
         let code = block(engine().wait(&stranger.name)).expect("it ends");
         let log = block(engine().logs(&stranger.name, 20)).expect("a log");
         block(engine().remove(&stranger.name)).expect("it goes");
-        assert!(code != 0 && log.contains("certificate required"), "{code}: {log}");
+        // With TLS 1.3 a client may be cut off while it writes, before it reads why.
+        let cut_off = ["certificate required", "broken pipe", "connection reset"];
+        assert!(code != 0 && cut_off.iter().any(|words| log.contains(words)), "{code}: {log}");
 
         let writer = Writer::start(&hoist);
         writer.writes(100);
