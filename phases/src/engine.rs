@@ -198,7 +198,7 @@ async fn run_one(phase: &'static Phase, skip: Option<&str>, context: &Context) -
     events.send(Event::Started { phase: id, at_ms: events.now_ms() });
     let result = match skip {
         Some(reason) => Ok(Outcome::Skipped(reason.to_owned())),
-        None => PHASE.scope(id, (phase.run)(context)).await,
+        None => PHASE.scope(id, (phase.run)(context)).await.inspect(|_| context.outputs.finished.add(id)),
     };
     let (at_ms, elapsed_ms) = (events.now_ms(), millis(begin.elapsed()));
     match result {

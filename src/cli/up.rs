@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hoist_phases::causes;
 use hoist_phases::engine::{Events, PhaseFailure, Plan, run as run_plan};
 use hoist_phases::events::Event;
-use hoist_phases::phases::{Context, Outputs, PHASES, PhaseId};
+use hoist_phases::phases::{Context, Outputs, PHASES, PhaseId, running};
 use hoist_phases::pki::CertId;
 use hoist_phases::ports::{KubeConnect as _, Ports, Store as _};
 use hoist_phases::spec::ClusterSpec;
@@ -226,6 +226,7 @@ pub(super) async fn bring_up(
     let plan = Plan::new(PHASES)?.skipping(&skip, "left out by --skip-phase");
     let result = tokio::select! {
         result = phases_and_levels(&plan, &context, settings, session) => result,
+        failure = running::watch(&context) => Err(UpError::Phase(failure).into()),
         signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal| UpError::Interrupted(signal).into())),
     };
     drop(context);

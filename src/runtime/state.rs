@@ -10,7 +10,8 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use futures_util::future::try_join_all;
 use hoist_phases::ports::{ContainerState, PublishedPort, RuntimeError, Status, label};
 use hoist_phases::spec::Protocol;
-
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::time::Instant;
 
 use super::Engine;
@@ -85,9 +86,16 @@ fn container_state(found: ContainerInspectResponse) -> ContainerState {
         restarts: found.restart_count.and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
         published: published(found.network_settings.and_then(|n| n.ports).unwrap_or_default()),
         started_at: state.started_at.clone().filter(|at| at != NEVER).unwrap_or_default(),
+        lived: lived(&state),
         network_of: network_of.map(str::to_owned),
         status: container_status(&state),
     }
+}
+
+/// While a process runs, its last end is before its start.
+fn lived(state: &models::ContainerState) -> Option<Duration> {
+    let moment = |at: &Option<String>| OffsetDateTime::parse(at.as_deref()?, &Rfc3339).ok();
+    (moment(&state.finished_at)? - moment(&state.started_at)?).try_into().ok()
 }
 
 /// Anything that neither runs nor waits to run has ended, dead and half-removed ones included.
@@ -127,4 +135,24 @@ fn inner_port(text: &str) -> Option<(u16, Protocol)> {
     let (port, name) = text.split_once('/')?;
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.lower() == name)?;
     Some((port.parse().ok()?, protocol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_has_ended_before_it_has_a_length() {
+        let state = |started: &str, finished: &str| models::ContainerState {
+            started_at: Some(started.to_owned()),
+            finished_at: Some(finished.to_owned()),
+            ..models::ContainerState::default()
+        };
+        let (early, late) = ("2026-01-01T10:00:00.5Z", "2026-01-01T10:00:01.75Z");
+        assert_eq!(lived(&state(early, late)), Some(Duration::from_millis(1250)));
+        for (started, finished) in [(late, early), (early, NEVER), ("", "")] {
+            assert_eq!(lived(&state(started, finished)), None, "{started} {finished}");
+        }
+        assert_eq!(lived(&models::ContainerState::default()), None);
+    }
 }

@@ -1,8 +1,6 @@
 //! Makes a container what its specification says, and tells why one that should run does not.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -12,15 +10,7 @@ use crate::ports::{
 };
 use crate::spec::{Attach, ClusterName, ClusterSpec, Component, Owner};
 
-/// Lines of a failed component's log that its error shows.
-const LOG_TAIL: u32 = 20;
-
-/// Ends that can't be bad luck any more, when each came within [`SHORT_LIFE`].
-const MAX_ENDS: u32 = 3;
-
-/// A process that ended over bad flags lived for less. kube-controller-manager gives up by itself
-/// after 10 s without a healthy API server, as often as it takes: that is waiting, not failing.
-const SHORT_LIFE: Duration = Duration::from_secs(5);
+pub use super::watch::Watch;
 
 /// The grace a component gets before it is killed, in seconds: etcd needs a moment to close its log.
 const STOP_GRACE_SECS: u32 = 10;
@@ -196,54 +186,6 @@ fn started_before(sharer: &ContainerState, owner: &ContainerState) -> bool {
     }
 }
 
-/// Watches containers from the start of a phase on: a component may end and be started again, but
-/// not over and over.
-#[derive(Debug)]
-pub struct Watch {
-    begin: Instant,
-    /// Restarts that the engine had counted at the first look: those of earlier days don't count.
-    before: Mutex<BTreeMap<String, u32>>,
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self { begin: Instant::now(), before: Mutex::default() }
-    }
-}
-
-impl Watch {
-    /// Succeeds while a container runs or has a chance to; fails once it has ended for good.
-    ///
-    /// # Errors
-    /// Says the exit code or the number of ends, and the last lines of the container's log.
-    pub async fn check(&self, runtime: &Arc<dyn Runtime>, name: &str) -> Result<(), ContainerError> {
-        let Some(state) = runtime.inspect(name).await? else {
-            return Err(ContainerError::Gone(name.to_owned()));
-        };
-        let name = name.to_owned();
-        if let Status::Exited { code, oom_killed } = state.status {
-            let log = runtime.logs(&name, LOG_TAIL).await?;
-            return Err(ContainerError::Ended { name, code, oom_killed, log });
-        }
-        let before = {
-            let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-            // The first look may come after the first ends of a container made a moment ago; those
-            // few are forgiven, the next ones come at once.
-            *before.entry(name.clone()).or_insert(state.restarts)
-        };
-        let ends = state.restarts.saturating_sub(before);
-        let short_lived = ends >= MAX_ENDS && self.begin.elapsed() < SHORT_LIFE * ends;
-        match state.status {
-            // Between two starts, where it is most of the time by then, its exit code is known.
-            Status::Restarting { code } if short_lived => {
-                let log = runtime.logs(&name, LOG_TAIL).await?;
-                Err(ContainerError::KeepsEnding { name, ends, code, log })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +199,7 @@ mod tests {
             restarts: 0,
             published: Vec::new(),
             started_at: started_at.into(),
+            lived: None,
             network_of: Some("owner".into()),
         }
     }

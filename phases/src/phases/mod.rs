@@ -27,10 +27,12 @@ mod postmortem;
 pub mod preflight;
 mod preload;
 pub mod preview;
+pub mod running;
 mod skew;
 pub mod steward;
 pub mod token;
 pub mod wait;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! What phases hand to those after them: one typed slot each, written once.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::phases::PhaseId;
 use crate::pki::{Kubeconfigs, Pki};
@@ -46,7 +47,24 @@ pub struct NetworkFacts {
     pub nofile: u64,
 }
 
+/// The phases that are through.
+#[derive(Debug, Default)]
+pub struct Finished(Mutex<BTreeSet<PhaseId>>);
+
+impl Finished {
+    pub(crate) fn add(&self, phase: PhaseId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(phase);
+    }
+
+    /// Whether a phase has run to its end, without being left out.
+    pub fn has(&self, phase: PhaseId) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&phase)
+    }
+}
+
 pub struct Outputs {
+    /// Written by the engine.
+    pub finished: Finished,
     pub engine: Slot<EngineInfo>,
     pub network: Slot<NetworkFacts>,
     pub pki: Slot<Pki>,
@@ -65,6 +83,7 @@ impl std::fmt::Debug for Outputs {
 impl Default for Outputs {
     fn default() -> Self {
         Self {
+            finished: Finished::default(),
             engine: Slot::of(PhaseId::Preflight),
             network: Slot::of(PhaseId::Network),
             pki: Slot::of(PhaseId::Certs),

@@ -103,6 +103,7 @@ mod tests {
             restarts,
             published: Vec::new(),
             started_at: String::new(),
+            lived: None,
             network_of: None,
         }
     }

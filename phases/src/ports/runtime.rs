@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ipnet::IpNet;
@@ -239,6 +240,8 @@ pub struct ContainerState {
     pub published: Vec<PublishedPort>,
     /// RFC 3339, empty when never started.
     pub started_at: String,
+    /// How long its process ran before it ended; none while it runs, or has never run.
+    pub lived: Option<Duration>,
     /// Id of the container whose network namespace it was made to share.
     pub network_of: Option<String>,
 }

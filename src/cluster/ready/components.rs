@@ -195,6 +195,7 @@ mod tests {
             restarts: 0,
             published: Vec::new(),
             started_at: "2026-01-01T10:00:00.75Z".into(),
+            lived: None,
             network_of: None,
         };
         let running = machine(Status::Running);

@@ -154,6 +154,7 @@ impl Runtime for FakeRuntime {
             restarts: 0,
             published: Vec::new(),
             started_at: String::new(),
+            lived: None,
             network_of,
         };
         inner.containers.insert(spec.name.clone(), state);

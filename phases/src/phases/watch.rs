@@ -1,0 +1,110 @@
+//! Tells a component that may still come up from one that has ended for good.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::containers::ContainerError;
+use crate::ports::{ContainerState, Runtime, Status};
+
+/// Lines of a failed component's log that its error shows.
+const LOG_TAIL: u32 = 20;
+
+/// Ends that can't be bad luck any more, when the last came within [`SHORT_LIFE`].
+const MAX_ENDS: u32 = 3;
+
+/// A process that ended over bad flags lived for less. kube-controller-manager gives up by itself
+/// after 10 s without a healthy API server, as often as it takes: that is waiting, not failing.
+const SHORT_LIFE: Duration = Duration::from_secs(5);
+
+/// Watches containers: a component may end and be started again, but not over and over.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// By name: id, and restarts that the engine had counted at the first look. Those don't count.
+    before: Mutex<BTreeMap<String, (String, u32)>>,
+    /// Whether what is not in `before` is known to be new, so that all of its restarts count.
+    complete: bool,
+}
+
+impl Watch {
+    /// One that has seen these already: containers made since have all of their ends counted.
+    pub fn after(seen: &[ContainerState]) -> Self {
+        let one = |state: &ContainerState| (state.name.clone(), (state.id.clone(), state.restarts));
+        Self { before: Mutex::new(seen.iter().map(one).collect()), complete: true }
+    }
+
+    /// Succeeds while a container runs or has a chance to; fails once it has ended for good.
+    ///
+    /// # Errors
+    /// Says the exit code or the number of ends, and the last lines of the container's log.
+    pub async fn check(&self, runtime: &Arc<dyn Runtime>, name: &str) -> Result<(), ContainerError> {
+        let Some(state) = runtime.inspect(name).await? else {
+            return Err(ContainerError::Gone(name.to_owned()));
+        };
+        let name = name.to_owned();
+        if let Status::Exited { code, oom_killed } = state.status {
+            let log = runtime.logs(&name, LOG_TAIL).await?;
+            return Err(ContainerError::Ended { name, code, oom_killed, log });
+        }
+        let ends = self.ends(&name, &state);
+        let short = state.lived.is_some_and(|lived| lived < SHORT_LIFE);
+        match state.status {
+            // Between two starts, where it is most of the time by then, its exit code is known.
+            Status::Restarting { code } if ends >= MAX_ENDS && short => {
+                let log = runtime.logs(&name, LOG_TAIL).await?;
+                Err(ContainerError::KeepsEnding { name, ends, code, log })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How often a container has ended since the first look. That look may come after the first ends
+    /// of one made a moment ago; those few are forgiven, the next ones come at once.
+    fn ends(&self, name: &str, state: &ContainerState) -> u32 {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (state.id.clone(), state.restarts);
+        let first = if self.complete { (state.id.clone(), 0) } else { now.clone() };
+        let (id, count) = before.entry(name.to_owned()).or_insert(first);
+        // Engines count from 0 again for one that was made anew, or started by hand.
+        if *id != state.id || *count > state.restarts {
+            (*id, *count) = (state.id.clone(), 0);
+        }
+        state.restarts - *count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(id: &str, restarts: u32) -> ContainerState {
+        ContainerState {
+            id: id.into(),
+            name: "name".into(),
+            labels: BTreeMap::new(),
+            status: Status::Running,
+            restarts,
+            published: Vec::new(),
+            started_at: String::new(),
+            lived: None,
+            network_of: None,
+        }
+    }
+
+    #[test]
+    fn ends_of_earlier_days_do_not_count() {
+        let fresh = Watch::default();
+        assert_eq!([7, 7, 9].map(|restarts| fresh.ends("name", &state("id", restarts))), [0, 0, 2]);
+        let told = Watch::after(&[state("id", 7)]);
+        assert_eq!(told.ends("name", &state("id", 8)), 1);
+        assert_eq!(told.ends("other", &state("other", 2)), 2);
+    }
+
+    #[test]
+    fn a_container_made_or_started_anew_is_counted_from_zero() {
+        let watch = Watch::after(&[state("id", 7)]);
+        assert_eq!(watch.ends("name", &state("another", 8)), 8);
+        let watch = Watch::after(&[state("id", 7)]);
+        assert_eq!([1, 2].map(|restarts| watch.ends("name", &state("id", restarts))), [1, 2]);
+    }
+}
