@@ -1,9 +1,11 @@
 //! `hoist plan`: what `up` would do. Nothing is touched, and no engine is needed.
 
 use hoist_phases::phases::preview::{Change, Item, Step, preview};
+use hoist_phases::phases::unsettled;
 use serde::Serialize;
 
 use super::args::{Format, Global, OutputArgs, UpArgs};
+use super::session::Session;
 use crate::config;
 use crate::error::BoxError;
 use crate::report;
@@ -23,7 +25,8 @@ pub(super) async fn run(global: &Global, output: OutputArgs, args: UpArgs) -> Re
     if let Some(present) = &present {
         config::check_conflict(present, spec)?;
     }
-    let steps = preview(present.as_ref(), spec)?;
+    let tried = Session::named(spec.name.clone())?.state.unsettled()?;
+    let steps = unsettled::revise(preview(present.as_ref(), spec)?, &tried, spec)?;
     let plan = Plan { cluster: spec.name.as_str(), present: present.is_some(), steps: &steps };
     match output.output {
         Format::Text => report::data(text(&steps))?,

@@ -90,6 +90,9 @@ pub(super) async fn apply(
 ) -> Result<(), BoxError> {
     let before = Snapshot::take(engine.as_ref(), &session.state).await?;
     let style = Style::choose(settings.progress, global.no_color);
+    if let Some(present) = present {
+        session.state.begin(present, &settings.spec)?;
+    }
     let recorded = session.state.write_spec(&settings.spec).map_err(BoxError::from);
     let result = match recorded.and_then(|()| hand_over_ca(session, settings.ca.as_ref())) {
         Ok(()) => bring_up(engine, session, &settings, style).await,
@@ -103,6 +106,7 @@ pub(super) async fn apply(
     }
     match result {
         Ok(times) => {
+            session.state.settled()?;
             afterwards(session).await;
             summary(session, &settings, style, &times);
             Ok(())

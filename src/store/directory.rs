@@ -17,6 +17,9 @@ const LOCKS: &str = "locks";
 /// The resolved configuration.
 const SPEC: &str = "cluster.json";
 
+/// What the cluster may be instead, in part, since a run did not end well.
+const UNSETTLED: &str = "unsettled.json";
+
 /// The state directory of one cluster.
 #[derive(Debug, Clone)]
 pub struct StateDir {
@@ -104,6 +107,48 @@ impl StateDir {
         let json = serde_json::to_vec_pretty(spec);
         let json = json.map_err(|source| StateError::Serialize { cluster: self.cluster.clone(), source })?;
         files::write(&self.path.join(SPEC), &json, PRIVATE).map_err(|source| self.failed(source))
+    }
+
+    /// What runs that did not end well have tried to make of the cluster, or were to change in it.
+    ///
+    /// # Errors
+    /// When the file can't be read or understood.
+    pub fn unsettled(&self) -> Result<Vec<ClusterSpec>, StateError> {
+        let path = self.path.join(UNSETTLED);
+        let Some(content) = files::read(&path).map_err(|source| self.failed(source))? else {
+            return Ok(Vec::new());
+        };
+        let cluster = self.cluster.clone();
+        serde_json::from_slice(&content).map_err(|source| StateError::Malformed { cluster, path, source })
+    }
+
+    /// Keeps that a run from `present` to `wanted` has begun; until [`StateDir::settled`] the cluster may
+    /// be in part what either says.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn begin(&self, present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), StateError> {
+        if present == wanted {
+            return Ok(());
+        }
+        // One that can't be understood must not keep the run from mending the cluster.
+        let mut all = self.unsettled().unwrap_or_default();
+        for spec in [present, wanted] {
+            if !all.contains(spec) {
+                all.push(spec.clone());
+            }
+        }
+        let json = serde_json::to_vec_pretty(&all);
+        let json = json.map_err(|source| StateError::Serialize { cluster: self.cluster.clone(), source })?;
+        files::write(&self.path.join(UNSETTLED), &json, PRIVATE).map_err(|source| self.failed(source))
+    }
+
+    /// Forgets what runs have tried: the cluster is what is recorded.
+    ///
+    /// # Errors
+    /// When the file can't be removed.
+    pub fn settled(&self) -> Result<(), StateError> {
+        files::shred(&self.path.join(UNSETTLED)).map_err(|source| self.failed(source))
     }
 
     /// Shreds the cluster's files and removes its directory; succeeds when there is none.

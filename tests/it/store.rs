@@ -8,7 +8,7 @@ use std::time::Duration;
 use hoist::files::{self, FileError, KubeconfigLock};
 use hoist::store::{StateError, StateRoot};
 use hoist_phases::ports::Store as _;
-use hoist_phases::spec::ClusterName;
+use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
 use tempfile::TempDir;
 
 fn name(text: &str) -> ClusterName {
@@ -206,4 +206,23 @@ fn kubectls_lock_is_respected() {
     drop(lock);
     assert!(!lock_file.exists());
     drop(KubeconfigLock::acquire(&config, Duration::ZERO).unwrap());
+}
+
+#[test]
+fn what_runs_have_tried_is_kept_until_one_ends_well() {
+    let temp = TempDir::new().unwrap();
+    let state = StateRoot::new(temp.path()).cluster(&name("a"));
+    let token = BootstrapToken::parse("abcdef.1234567890123456").unwrap();
+    let present = hoist::config::defaults(name("a"), token);
+    state.begin(&present, &present).unwrap();
+    assert_eq!(state.unsettled().unwrap(), [], "nothing was to change");
+    let with = |san: &str| ClusterSpec { extra_sans: vec![san.to_owned()], ..present.clone() };
+    let (one, two) = (with("one.example"), with("two.example"));
+    for tried in [&one, &two, &one] {
+        state.begin(&present, tried).unwrap();
+    }
+    assert_eq!(state.unsettled().unwrap(), [present, one, two]);
+    assert_eq!(mode(&state.path().join("unsettled.json")), 0o600);
+    state.settled().unwrap();
+    assert_eq!(state.unsettled().unwrap(), []);
 }

@@ -31,6 +31,7 @@ pub mod running;
 mod skew;
 pub mod steward;
 pub mod token;
+pub mod unsettled;
 pub mod wait;
 mod watch;
 
