@@ -7,7 +7,7 @@ use crate::engine::PhaseError;
 use crate::phases::containers::{self, Watch, component_name, node_name};
 use crate::phases::network::sysctls;
 use crate::phases::{Context, images, wait};
-use crate::ports::{ContainerSpec, Mount, MountKind, Network, label};
+use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network, label};
 use crate::spec::networking::Networking;
 use crate::spec::{ClusterSpec, Component, Family, NodeSpec};
 
@@ -16,6 +16,12 @@ pub(super) const VOLUMES: [&str; 2] = ["containerd", "kubelet"];
 
 /// How long a machine may take to boot; an idle host needs a second or two.
 const DEADLINE: Duration = Duration::from_secs(180);
+
+/// What has not ended by then is killed as the machine goes down (systemd-system.conf(5)). By itself
+/// systemd waits for 90 s, and there are processes that never end at one signal: an agent of
+/// konnectivity drains at the first and ends at the second.
+const SHUTDOWN: (&str, &str) =
+    ("/etc/systemd/system.conf.d/90-hoist-shutdown.conf", "[Manager]\nDefaultTimeoutStopSec=10s\n");
 
 /// Everything systemd, runc and kubelet use. SYS_RESOURCE is left out on purpose: engines that
 /// don't have it themselves refuse to give it, and containerd can be told to do without. BPF and
@@ -197,5 +203,6 @@ pub(super) fn machine(spec: &ClusterSpec, node: &NodeSpec) -> ContainerSpec {
         .collect();
     machine.sysctls = sysctls(spec);
     machine.stop_signal = Some("SIGRTMIN+3".to_owned());
+    machine.files = vec![FileEntry { path: SHUTDOWN.0.to_owned(), mode: 0o644, content: SHUTDOWN.1.into() }];
     machine
 }
