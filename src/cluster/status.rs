@@ -150,7 +150,8 @@ pub async fn status(
     identity: Option<&str>,
 ) -> Result<Status, RuntimeError> {
     let containers = runtime.list(Some(cluster)).await?;
-    if let Some(paused) = paused(cluster, &containers) {
+    let api_port = spec.map_or(API_PORT, ClusterSpec::api_port);
+    if let Some(paused) = paused(cluster, &containers, api_port) {
         return Ok(paused);
     }
     let by_role = |role: &str| containers.iter().find(|c| role_of(c) == Some(role));
@@ -169,7 +170,7 @@ pub async fn status(
         if !wanted && container.is_none() {
             continue;
         }
-        components.push(describe(component, container, owner));
+        components.push(describe(component, container, owner, api_port));
         match container {
             None => problems.push(format!("{component} is missing")),
             Some(container) if container.status != Run::Running => {
@@ -253,7 +254,7 @@ async fn foreign_owner(
 }
 
 /// The status of a cluster that is frozen as a whole: there is nobody to ask for more.
-fn paused(cluster: &str, containers: &[ContainerState]) -> Option<Status> {
+fn paused(cluster: &str, containers: &[ContainerState], api_port: u16) -> Option<Status> {
     let count = |wanted: fn(&Run) -> bool| containers.iter().filter(|c| wanted(&c.status)).count();
     let frozen = count(|status| *status == Run::Paused);
     if frozen == 0 || count(|status| matches!(status, Run::Running | Run::Restarting { .. })) > 0 {
@@ -262,7 +263,8 @@ fn paused(cluster: &str, containers: &[ContainerState]) -> Option<Status> {
     let by_role = |component: Component| containers.iter().find(|c| role_of(c) == Some(component.name()));
     let present = Component::ALL.into_iter().filter(|component| by_role(*component).is_some());
     let owner = by_role(Component::Owner);
-    let components = present.map(|component| describe(component, by_role(component), owner)).collect();
+    let components =
+        present.map(|component| describe(component, by_role(component), owner, api_port)).collect();
     let machines = containers.iter().filter(|c| role_of(c) == Some(machines::ROLE));
     let nodes = machines.map(|container| NodeStatus {
         name: container.labels.get(label::NODE).unwrap_or(&container.name).clone(),
@@ -308,10 +310,11 @@ fn describe(
     component: Component,
     container: Option<&ContainerState>,
     owner: Option<&ContainerState>,
+    api_port: u16,
 ) -> ComponentStatus {
     // Ports belong to the namespace: the owner publishes them for whoever listens.
     let published = owner.filter(|_| component == Component::ApiServer).map(|owner| &owner.published);
-    let endpoint = published.and_then(|ports| ports.iter().find(|port| port.container == API_PORT));
+    let endpoint = published.and_then(|ports| ports.iter().find(|port| port.container == api_port));
     let started = container.map(|c| c.started_at.clone()).filter(|started| !started.is_empty());
     ComponentStatus {
         name: component.name().to_owned(),

@@ -11,6 +11,7 @@ use super::units;
 /// Puts what the file says into the specification; what it doesn't say stays.
 pub(super) fn apply(spec: &mut ApiServerSpec, file: ApiServerFile, problems: &mut Problems) {
     let ApiServerFile {
+        port,
         admission_plugins,
         admission_config,
         pod_security,
@@ -21,6 +22,7 @@ pub(super) fn apply(spec: &mut ApiServerSpec, file: ApiServerFile, problems: &mu
         encryption_config,
         runtime_config,
     } = file;
+    spec.port = port.unwrap_or(spec.port);
     if let Some(plugins) = admission_plugins {
         spec.admission_plugins = plugins;
     }

@@ -1,6 +1,7 @@
 //! Rules between settings, judged on the resolved specification.
 
 use hoist_phases::pki::San;
+use hoist_phases::spec::networking::API_PORT;
 use hoist_phases::spec::{Backend, ClusterSpec, Component};
 
 use super::ports;
@@ -32,6 +33,10 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
     if let Some(attach) = spec.owner.attach() {
         owner(spec, &attach.container, problems);
     }
+    if spec.api_port() < 1024 {
+        let rule = "must be from 1024 on: the API server is not root";
+        problems.push(Problem::new("apiServer.port", spec.api_port(), rule));
+    }
     ports::check(spec, problems);
     etcd(spec, problems);
     authentication(spec, problems);
@@ -62,6 +67,9 @@ fn owner(spec: &ClusterSpec, container: &str, problems: &mut Problems) {
     }
     if !spec.ports.is_empty() {
         refuse("ports", "the container's maker has published its ports; leave them out");
+    }
+    if spec.api_port() != API_PORT {
+        refuse("apiServer.port", "whoever made the container leads to 6443; leave it out");
     }
     if spec.control_plane_endpoint.is_some() {
         refuse("controlPlaneEndpoint", "nodes dial the address on br0; leave it out");

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use hoist_phases::phases::konnectivity::AGENT_PORT;
-use hoist_phases::spec::networking::API_PORT;
 use hoist_phases::spec::{ClusterSpec, Component, ComponentSpec};
 
 use super::file::ComponentFile;
@@ -21,7 +20,7 @@ pub(super) fn apply(
     files: BTreeMap<String, ComponentFile>,
     problems: &mut Problems,
 ) {
-    let control_plane = cluster.networking.control_plane();
+    let (control_plane, api_port) = (cluster.networking.control_plane(), cluster.api_port());
     let specs = &mut cluster.components;
     for (name, ComponentFile { extra_args, memory, cpus }) in files {
         let Some(component) = Component::ALL.into_iter().find(|component| component.name() == name) else {
@@ -47,7 +46,7 @@ pub(super) fn apply(
                 spec.cpu_millis = millis;
             }
         }
-        problems_of_args(component, &extra_args, control_plane, problems);
+        problems_of_args(component, &extra_args, (control_plane, api_port), problems);
         spec.extra_args = extra_args;
         specs.retain(|other| other.component != component);
         specs.push(spec);
@@ -68,7 +67,7 @@ fn listens_on(urls: &str, wanted: &str) -> bool {
 fn problems_of_args(
     component: Component,
     args: &BTreeMap<String, String>,
-    control_plane: IpAddr,
+    (control_plane, api_port): (IpAddr, u16),
     problems: &mut Problems,
 ) {
     let mut refuse = |flag: &str, value: &str, rule: &str| {
@@ -96,9 +95,13 @@ fn problems_of_args(
             (Component::Dnsmasq, _) => {
                 refuse(flag, value, "dnsmasq reads hoist's own configuration; it takes no flags")
             }
-            (Component::ApiServer, "secure-port") if value.parse() != Ok(API_PORT) => {
-                refuse(flag, value, &format!("nodes, components and the published port dial {API_PORT}"))
-            }
+            (Component::ApiServer, "secure-port") if value.parse() != Ok(api_port) => refuse(
+                flag,
+                value,
+                &format!(
+                    "nodes, components and the published port dial {api_port}; apiServer.port moves them all"
+                ),
+            ),
             (Component::ApiServer, "advertise-address") if value.parse() != Ok(control_plane) => {
                 refuse(flag, value, &format!("nodes and pods reach the API server at {control_plane} alone"))
             }
@@ -179,7 +182,7 @@ mod tests {
     fn refused(component: Component, flag: &str, value: &str) -> String {
         let mut problems = Problems::default();
         let args = BTreeMap::from([(flag.to_owned(), value.to_owned())]);
-        problems_of_args(component, &args, Family::Ipv4.control_plane(), &mut problems);
+        problems_of_args(component, &args, (Family::Ipv4.control_plane(), 6443), &mut problems);
         problems.into_result(&Origins::default()).err().map(|invalid| invalid.to_string()).unwrap_or_default()
     }
 

@@ -134,6 +134,8 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     compare("controlPlaneEndpoint", before, named(control_plane_endpoint));
     let at = |address: &Option<SocketAddr>| address.map_or("loopback".to_owned(), |at| at.to_string());
     compare("listenAddress", at(&present.listen_address), at(listen_address));
+    let port = |spec: &ClusterSpec| spec.api_port().to_string();
+    compare("apiServer.port", port(present), port(wanted));
     compare("etcd.backend", present.etcd.backend.to_string(), etcd.backend.to_string());
     // Its endpoints and keys may change: they are the API server's alone.
     let prefix = |etcd: &EtcdSpec| etcd.backend.external().map_or("none".to_owned(), |e| e.prefix.clone());

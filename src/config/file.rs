@@ -119,6 +119,8 @@ pub struct PortFile {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiServerFile {
+    /// Where it listens inside the shared network namespace; on the host, `listenAddress` says where.
+    pub port: Option<u16>,
     /// Besides Kubernetes' defaults and NodeRestriction.
     pub admission_plugins: Option<Vec<String>>,
     /// YAML, as text.

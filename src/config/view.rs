@@ -237,6 +237,7 @@ fn etcd_file(spec: &EtcdSpec) -> EtcdFile {
 
 fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
     let ApiServerSpec {
+        port,
         admission_plugins,
         admission_config,
         audit,
@@ -250,6 +251,7 @@ fn api_server_file(spec: &ApiServerSpec) -> ApiServerFile {
         log_max_backups: Some(*log_max_backups),
     });
     ApiServerFile {
+        port: Some(*port),
         admission_plugins: Some(admission_plugins.clone()),
         admission_config: admission_config.clone(),
         pod_security: None,

@@ -230,11 +230,26 @@ fn kine_keeps_its_data_where_etcd_would() {
 fn what_belongs_to_the_maker_of_the_namespace_is_refused() {
     let attached = resolve(&["--attach=theirs"], None).unwrap().spec;
     assert!(attached.nodes.is_empty() && attached.owner.attach().is_some_and(|a| a.container == "theirs"));
-    let yaml = "owner: {attach: theirs}\nnodes: [{count: 2}]\nlistenAddress: 10.0.0.5:6443\n";
+    let yaml = "owner: {attach: theirs}\nnodes: [{count: 2}]\nlistenAddress: 10.0.0.5:6443\napiServer: {port: 7443}\n";
     let error = resolve(&[], Some(yaml)).unwrap_err();
-    for field in ["nodes", "listenAddress"] {
+    for field in ["nodes", "listenAddress", "apiServer.port"] {
         assert!(error.contains(&format!("{field} beside owner.attach theirs: ")), "{error}");
     }
+}
+
+#[test]
+fn the_api_servers_port_moves_by_its_field_alone() {
+    let yaml = "apiServer: {port: 7443}\n";
+    let spec = resolve(&[], Some(yaml)).unwrap().spec;
+    assert_eq!((spec.api_port(), spec.api_authority().as_str()), (7443, "192.168.66.2:7443"));
+    let by_flag = "components: {kube-apiserver: {extraArgs: {secure-port: 7443}}}\n";
+    assert!(resolve(&[], Some(&format!("{yaml}{by_flag}"))).is_ok(), "they agree");
+    let error = resolve(&[], Some(by_flag)).unwrap_err();
+    assert!(error.contains("dial 6443; apiServer.port moves them all"), "{error}");
+    let error = resolve(&[], Some("apiServer: {port: 443}\n")).unwrap_err();
+    assert!(error.contains("apiServer.port 443: must be from 1024 on"), "{error}");
+    let fields = check_conflict(&base(), &spec).unwrap_err().differences;
+    assert_eq!(fields.iter().map(|difference| difference.field).collect::<Vec<_>>(), ["apiServer.port"]);
 }
 
 #[test]

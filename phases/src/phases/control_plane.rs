@@ -18,7 +18,6 @@ use crate::phases::postmortem::Restarts;
 use crate::phases::{Context, PhaseId, etcd, images, konnectivity, policies, wait};
 use crate::pki::{CLUSTER_NAME, CONTAINER_PKI_DIR, FRONT_PROXY_CLIENT};
 use crate::ports::{ContainerSpec, FileEntry, Network};
-use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, Family, Reach};
 
 pub(super) const CONTROLLER_MANAGER_PORT: u16 = 10257;
@@ -188,7 +187,7 @@ fn api_server(spec: &ClusterSpec) -> Flags {
         ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
         ("requestheader-group-headers", "X-Remote-Group".to_owned()),
         ("requestheader-username-headers", "X-Remote-User".to_owned()),
-        ("secure-port", API_PORT.to_string()),
+        ("secure-port", spec.api_port().to_string()),
         ("service-account-issuer", format!("https://kubernetes.default.svc.{}", spec.networking.dns_domain)),
         ("service-account-key-file", format!("{pki}/sa.pub")),
         ("service-account-signing-key-file", format!("{pki}/sa.key")),

@@ -42,6 +42,7 @@ pub fn objects(spec: &ClusterSpec) -> Result<Vec<Object>, ManifestError> {
             ("CLUSTER_DOMAIN", networking.dns_domain.clone()),
             ("NAMESPACE_DNS", networking.control_plane().to_string()),
             ("KUBERNETES_SERVICE_HOST", networking.control_plane().to_string()),
+            ("KUBERNETES_SERVICE_PORT", spec.api_port().to_string()),
         ] {
             addon::set_env(template.spec.as_mut(), name, value)?;
         }
@@ -93,12 +94,15 @@ mod tests {
     fn follows_the_spec() -> Check {
         let mut spec = testing::spec()?;
         spec.networking.dns_domain = "k8s.example".to_owned();
+        spec.api_server.port = 7443;
         spec.networking.service_subnet = "172.30.0.0/16".parse()?;
         let objects = objects(&spec)?;
         assert_eq!(testing::find(&objects, "Service", "kube-dns")["spec"]["clusterIP"], "172.30.0.10");
         let pod = &testing::find(&objects, "Deployment", "coredns")["spec"]["template"]["spec"];
-        let domain = serde_json::json!({ "name": "CLUSTER_DOMAIN", "value": "k8s.example" });
-        assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&domain)));
+        for (name, value) in [("CLUSTER_DOMAIN", "k8s.example"), ("KUBERNETES_SERVICE_PORT", "7443")] {
+            let variable = serde_json::json!({ "name": name, "value": value });
+            assert!(pod["containers"][0]["env"].as_array().is_some_and(|env| env.contains(&variable)));
+        }
         Ok(())
     }
 

@@ -20,7 +20,8 @@ pub const SUPER_ADMIN: &str = "kubeconfig-super-admin";
 /// When the phases certs or network have not run, or the state directory can't be read or written.
 pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     async move {
-        let kubeconfigs = Kubeconfigs::new(cx.outputs.pki.get()?, cx.outputs.network.get()?.api)?;
+        let kubeconfigs =
+            Kubeconfigs::new(cx.outputs.pki.get()?, cx.outputs.network.get()?.api, cx.spec.api_port())?;
         let changed = write(cx.ports.store.as_ref(), &kubeconfigs)?;
         cx.outputs.kubeconfigs.set(kubeconfigs);
         Ok(Outcome::changed(changed))

@@ -11,7 +11,6 @@ use crate::events::Outcome;
 use crate::phases::network::attach;
 use crate::phases::{Context, control_plane, etcd, images, konnectivity, machines, steward};
 use crate::ports::EngineInfo;
-use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, NodeSpec, mapped};
 
 /// What the control plane takes beside etcd's tmpfs, resident, measured idle: 0.5 GiB and some air.
@@ -129,7 +128,7 @@ fn wanted_ports(spec: &ClusterSpec) -> Vec<(Component, u16, Option<&'static str>
         (Component::Etcd, etcd::PEER_PORT, Some("listen-peer-urls")),
         (Component::Etcd, etcd::METRICS_PORT, Some("listen-metrics-urls")),
         (Component::Kine, etcd::CLIENT_PORT, Some("listen-address")),
-        (Component::ApiServer, API_PORT, Some("secure-port")),
+        (Component::ApiServer, spec.api_port(), Some("secure-port")),
         (Component::ControllerManager, control_plane::CONTROLLER_MANAGER_PORT, Some("secure-port")),
         (Component::Scheduler, control_plane::SCHEDULER_PORT, Some("secure-port")),
         (Component::Konnectivity, konnectivity::AGENT_PORT, Some("agent-port")),

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::{CertId, CommonName, Pki};
 use crate::ports::FileEntry;
 use crate::spec::Component;
-use crate::spec::networking::API_PORT;
 
 /// The cluster's name in a kubeconfig; kubeadm's default `clusterName`.
 pub const CLUSTER_NAME: &str = "kubernetes";
@@ -171,13 +170,13 @@ impl fmt::Debug for Kubeconfigs {
 
 impl Kubeconfigs {
     /// Those of the users point at `published`, where the host reaches the API port; those of the
-    /// components at loopback in the shared namespace.
+    /// components at `port` of loopback in the shared namespace.
     ///
     /// # Errors
     /// When the serializer fails.
-    pub fn new(pki: &Pki, published: SocketAddr) -> Result<Self, KubeconfigError> {
+    pub fn new(pki: &Pki, published: SocketAddr, port: u16) -> Result<Self, KubeconfigError> {
         let server = server_url(published);
-        let local = server_url(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), API_PORT));
+        let local = server_url(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
         let render = |user, server: &str| Kubeconfig::with_kubeadm_names(pki, user, server).to_yaml();
         Ok(Self {
             admin: render(CertId::Admin, &server)?,
@@ -249,6 +248,7 @@ mod tests {
     use super::*;
     use crate::pki::{PkiInputs, reconcile};
     use crate::ports::Files;
+    use crate::spec::networking::API_PORT;
 
     type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -266,7 +266,7 @@ mod tests {
     fn looks_like_kubeadms() -> TestResult {
         let pki = pki()?;
         let data = |pem: &[u8]| STANDARD.encode(pem);
-        let yaml = Kubeconfigs::new(&pki, ([127, 0, 0, 1], 40123).into())?.admin().to_owned();
+        let yaml = Kubeconfigs::new(&pki, ([127, 0, 0, 1], 40123).into(), API_PORT)?.admin().to_owned();
         let wanted = format!(
             "apiVersion: v1\n\
              kind: Config\n\
@@ -289,7 +289,7 @@ mod tests {
     fn each_points_where_its_reader_can_reach() -> TestResult {
         let pki = pki()?;
         let of = |at: &str| -> Result<Kubeconfigs, Box<dyn std::error::Error>> {
-            Ok(Kubeconfigs::new(&pki, at.parse()?)?)
+            Ok(Kubeconfigs::new(&pki, at.parse()?, API_PORT)?)
         };
         let published = of("127.0.0.1:40123")?;
         for (yaml, server, user) in [
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn there_is_no_way_to_leave_the_server_unverified() -> TestResult {
-        let yaml = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into())?.admin().to_owned();
+        let yaml = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into(), API_PORT)?.admin().to_owned();
         let tampered = yaml.replace(
             "  cluster:\n    certificate",
             "  cluster:\n    insecure-skip-tls-verify: true\n    certificate",
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn only_clients_of_the_api_server_get_a_file() -> TestResult {
-        let kubeconfigs = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into())?;
+        let kubeconfigs = Kubeconfigs::new(&pki()?, ([127, 0, 0, 1], 1).into(), API_PORT)?;
         for component in Component::ALL {
             let file = kubeconfigs.file_for(component).map(|file| (file.path, file.mode));
             let name = match component {

@@ -303,7 +303,7 @@ fn files_of(files: &Files, path: &str) -> Vec<u8> {
 #[test]
 fn debug_shows_no_key() -> TestResult {
     let reconciled = run(&Files::new(), NOW)?;
-    let kubeconfigs = Kubeconfigs::new(&reconciled.pki, ([127, 0, 0, 1], 40123).into())?;
+    let kubeconfigs = Kubeconfigs::new(&reconciled.pki, ([127, 0, 0, 1], 40123).into(), 6443)?;
     let one = Kubeconfig::with_kubeadm_names(&reconciled.pki, CertId::Admin, "https://a:1");
     let shown = format!("{reconciled:?} {:?} {kubeconfigs:?} {one:?}", reconciled.pki);
     assert!(shown.contains("sha256:") && shown.contains("https://127.0.0.1:40123"));

@@ -3,11 +3,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Secret;
+use super::networking::API_PORT;
 
 /// What kube-apiserver is started with beyond its flags.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiServerSpec {
+    /// Where it listens in the shared namespace.
+    #[serde(default = "default_port")]
+    pub port: u16,
     /// Admission plugins turned on besides Kubernetes' defaults and NodeRestriction.
     pub admission_plugins: Vec<String>,
     /// An AdmissionConfiguration (apiserver.config.k8s.io/v1), as YAML.
@@ -22,6 +26,24 @@ pub struct ApiServerSpec {
     /// API groups, versions and resources turned on or off, such as `api/beta`.
     #[serde(default)]
     pub runtime_config: BTreeMap<String, bool>,
+}
+
+fn default_port() -> u16 {
+    API_PORT
+}
+
+impl Default for ApiServerSpec {
+    fn default() -> Self {
+        Self {
+            port: API_PORT,
+            admission_plugins: Vec::new(),
+            admission_config: None,
+            audit: None,
+            authentication_config: None,
+            encryption_config: None,
+            runtime_config: BTreeMap::new(),
+        }
+    }
 }
 
 /// What the API server writes down of the requests it gets.

@@ -3,7 +3,6 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::networking::API_PORT;
 use super::{ClusterSpec, Reach};
 
 /// Where machines outside the cluster's own network reach the API server; nodes and pods inside
@@ -39,7 +38,12 @@ impl ClusterSpec {
     /// The same with the API server's port, `HOST:PORT`.
     pub fn api_authority(&self) -> String {
         let endpoint = self.control_plane_endpoint.as_ref();
-        endpoint.map_or_else(|| authority(&self.api_host(), API_PORT), Endpoint::to_string)
+        endpoint.map_or_else(|| authority(&self.api_host(), self.api_port()), Endpoint::to_string)
+    }
+
+    /// Where the API server listens in the shared namespace.
+    pub fn api_port(&self) -> u16 {
+        self.api_server.port
     }
 
     /// Whether agents of konnectivity dial in from outside the cluster's own network.

@@ -63,7 +63,7 @@ const REASONS: &[(&str, &str)] = &[
     ("ClusterConfiguration.imageRepository", "images come from `hoist images`"),
     ("InitConfiguration.certificateKey", "there is one control plane"),
     (
-        "InitConfiguration.localAPIEndpoint",
+        "InitConfiguration.localAPIEndpoint.advertiseAddress",
         "the API server's address is on the nodes' network, see docs/networking.md",
     ),
     (
@@ -191,6 +191,7 @@ fn cluster(reader: &mut Reader<'_>) {
 
 fn init(reader: &mut Reader<'_>) {
     reader.take("/bootstrapTokens/0/token", &["token"]);
+    reader.take("/localAPIEndpoint/bindPort", &["apiServer", "port"]);
     if let Some(Value::String(ttl)) = reader.pull("/bootstrapTokens/0/ttl") {
         reader.put(&["tokenTtl"], json!(ttl));
     }

@@ -5,7 +5,7 @@ apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 bootstrapTokens:
 - {token: abcdef.1234567890123456, ttl: 24h0m0s, usages: [signing], groups: [g]}
-localAPIEndpoint: {advertiseAddress: 10.0.0.1}
+localAPIEndpoint: {advertiseAddress: 10.0.0.1, bindPort: 7443}
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
@@ -46,7 +46,7 @@ fn what_means_something_is_carried_over_and_the_rest_named() -> Result<(), Kubea
             "podSubnet": "10.1.0.0/16", "serviceSubnet": "10.2.0.0/16", "dnsDomain": "a.example",
             "nodeMaskSizeIpv4": 20,
         },
-        "apiServer": { "admissionPlugins": ["NodeRestriction", "ResourceQuota"] },
+        "apiServer": { "port": 7443, "admissionPlugins": ["NodeRestriction", "ResourceQuota"] },
         "components": { "kube-apiserver": { "extraArgs": { "v": "2\n3" } } },
         "skipPhases": ["kube-proxy"],
         "kubelet": { "config": { "maxPods": 50 } },

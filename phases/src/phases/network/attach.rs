@@ -16,6 +16,7 @@ use crate::events::Outcome;
 use crate::phases::containers::{self, component_name, name_prefix};
 use crate::phases::{Context, NetworkFacts, PhaseId, images, preflight, wait};
 use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime, Status};
+use crate::spec::networking::API_PORT;
 use crate::spec::{Attach, ClusterSpec, Component, Family, Owner};
 
 /// Label value of the keeper.
@@ -38,7 +39,7 @@ pub enum AttachError {
     Absent(String),
     #[error("owner.attach {0}: the container doesn't run; start it first")]
     NotRunning(String),
-    #[error("owner.attach {container}: port {port} of the container is not published on the host; it can only be when the container is made", port = crate::spec::networking::API_PORT)]
+    #[error("owner.attach {container}: port {port} of the container is not published on the host; it can only be when the container is made", port = API_PORT)]
     NotPublished { container: String },
     #[error(
         "owner.attach {container}: port {port}, which {component} needs, is in use in its network namespace; stop who listens there"
@@ -68,7 +69,7 @@ pub async fn check(runtime: &Arc<dyn Runtime>, attach: &Attach) -> Result<(), Ph
     if found.status != Status::Running {
         return Err(AttachError::NotRunning(container).into());
     }
-    if published_port(runtime, &container).await.is_err() {
+    if published_port(runtime, &container, API_PORT).await.is_err() {
         return Err(AttachError::NotPublished { container }.into());
     }
     Ok(())
@@ -99,7 +100,7 @@ pub(super) async fn apply(cx: &Context, attach: &Attach) -> Result<Outcome, Phas
     }
     keep_api_port(runtime.as_ref(), &cx.spec).await?;
 
-    let api = published_port(runtime, &attach.container).await?;
+    let api = published_port(runtime, &attach.container, API_PORT).await?;
     cx.events.step(PhaseId::Network, format!("API port published at {api}, in {}", attach.container));
     let mtu = look.mtu.unwrap_or_default();
     cx.outputs.network.set(NetworkFacts { api, mtu, nofile: look.nofile });

@@ -23,7 +23,6 @@ use crate::ports::{
     ContainerPort, ContainerSpec, ContainerState, FileEntry, Mount, MountKind, Network, PublishedPort,
     Runtime,
 };
-use crate::spec::networking::API_PORT;
 use crate::spec::{ClusterSpec, Component, Family, Owner, PortMapping, Protocol, Subnets, mapped};
 
 /// User and group of every container that needs no root: the `nonroot` of many images.
@@ -37,8 +36,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
 enum NetworkError {
-    #[error("the engine published no port for {API_PORT} of {0}")]
-    NotPublished(String),
+    #[error("the engine published no port for {port} of {owner}")]
+    NotPublished { owner: String, port: u16 },
     #[error(
         "ports: the engine's host can't publish {ports}; name addresses of that host whose ports are free, or port 0 \
          for any that is"
@@ -87,7 +86,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
 
     let owner_name = component_name(&cx.spec, Component::Owner);
     let owner_state = runtime.inspect(&owner_name).await?.ok_or(ContainerError::Gone(owner_name))?;
-    let api = api_port(&owner_state)?;
+    let api = published_at(&owner_state, cx.spec.api_port())?;
     let (mtu, nofile) = namespace_facts(runtime, &component_name(&cx.spec, Component::Dnsmasq)).await?;
     let who = if api.ip().is_loopback() { "" } else { ": whoever reaches that address can talk to it" };
     cx.events.step(PhaseId::Network, format!("API port published at {api}{who}"));
@@ -120,12 +119,13 @@ pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
 
 /// The API port; beside it that of konnectivity's agents, when some are elsewhere.
 pub fn published(spec: &ClusterSpec) -> Vec<ContainerPort> {
-    let Some(listen) = spec.listen_address else { return vec![ContainerPort::on_loopback(API_PORT)] };
+    let port = spec.api_port();
+    let Some(listen) = spec.listen_address else { return vec![ContainerPort::on_loopback(port)] };
     let at = |container, host| ContainerPort { container, host, protocol: Protocol::Tcp };
     let agents = spec
         .publishes_konnectivity()
         .then(|| at(konnectivity::AGENT_PORT, SocketAddr::new(listen.ip(), konnectivity::AGENT_PORT)));
-    [at(API_PORT, listen)].into_iter().chain(agents).collect()
+    [at(port, listen)].into_iter().chain(agents).collect()
 }
 
 /// Those that the steward relays to nodes.
@@ -141,7 +141,7 @@ fn relayed(spec: &ClusterSpec) -> impl Iterator<Item = ContainerPort> {
 /// the engine's host it would come back to where it started.
 fn redirects(spec: &ClusterSpec) -> String {
     let Some(endpoint) = &spec.control_plane_endpoint else { return String::new() };
-    let ports = [(endpoint.port, API_PORT), (konnectivity::AGENT_PORT, konnectivity::AGENT_PORT)];
+    let ports = [(endpoint.port, spec.api_port()), (konnectivity::AGENT_PORT, konnectivity::AGENT_PORT)];
     let to = |address| ports.map(|(port, here)| format!("{address},{port},{here}")).join(" ");
     endpoint.addresses.iter().map(to).collect::<Vec<_>>().join(" ")
 }
@@ -235,14 +235,19 @@ pub(super) fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
     dnsmasq
 }
 
-async fn published_port(runtime: &Arc<dyn Runtime>, owner: &str) -> Result<std::net::SocketAddr, PhaseError> {
+async fn published_port(
+    runtime: &Arc<dyn Runtime>,
+    owner: &str,
+    port: u16,
+) -> Result<std::net::SocketAddr, PhaseError> {
     let state = runtime.inspect(owner).await?.ok_or_else(|| ContainerError::Gone(owner.to_owned()))?;
-    Ok(api_port(&state)?)
+    Ok(published_at(&state, port)?)
 }
 
-fn api_port(owner: &ContainerState) -> Result<SocketAddr, NetworkError> {
-    let port = owner.published.iter().find(|port| port.container == API_PORT);
-    port.map(|port| port.host).ok_or_else(|| NetworkError::NotPublished(owner.name.clone()))
+fn published_at(owner: &ContainerState, port: u16) -> Result<SocketAddr, NetworkError> {
+    let found = owner.published.iter().find(|published| published.container == port);
+    let missing = || NetworkError::NotPublished { owner: owner.name.clone(), port };
+    found.map(|published| published.host).ok_or_else(missing)
 }
 
 /// Where each mapping is on the engine's host, as far as it is published.
