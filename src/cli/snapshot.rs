@@ -1,15 +1,19 @@
 //! `hoist snapshot`.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
+use futures_util::poll;
 use hoist_phases::pki::CertId;
 use hoist_phases::ports::{Runtime, Store as _};
 
 use super::args::Global;
 use super::session::{self, Session, SessionError};
+use super::signals::{Interrupted, interrupted};
 use crate::cluster::ready::{self, Level, Target};
 use crate::cluster::snapshot::{self, SnapshotError};
 use crate::error::BoxError;
@@ -33,7 +37,7 @@ pub enum SnapshotCommand {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the control plane isn't ready on the data of {}; they are taken back, and the cluster is as it was", path.display())]
+#[error("the data of {} are not kept, and the cluster is as it was", path.display())]
 pub struct TakenBack {
     path: PathBuf,
     #[source]
@@ -83,18 +87,48 @@ async fn restore(session: &Session, file: &Path, timeout: Duration) -> Result<()
     let content = snapshot::read(&spec, &kept(session, &CertId::Ca.cert_path())?, file)?;
     let kubeconfig = session.kubeconfig()?;
     let engine: Arc<dyn Runtime> = session::engine().await?;
-    let restored = snapshot::restore(&engine, &spec, content).await?;
-    let target = Target::new(&spec, engine.as_ref(), &kubeconfig)?;
-    if let Err(source) = ready::wait(&target, Level::Api, timeout, |_, _| {}).await {
-        restored.undo().await?;
-        return Err(TakenBack { path: file.to_owned(), source: source.into() }.into());
+    let not_kept = |source: BoxError| TakenBack { path: file.to_owned(), source };
+    let mut signal = pin!(interrupted());
+    // From here on a signal waits until it is asked for: nothing that is stopped stays so.
+    if let Poll::Ready(signal) = poll!(signal.as_mut()) {
+        return Err(why(signal));
     }
+    snapshot::recover(&engine, &spec).await?;
+    let prepared = tokio::select! {
+        signal = &mut signal => {
+            snapshot::discard(&engine, &spec).await?;
+            return Err(not_kept(why(signal)).into());
+        }
+        prepared = snapshot::prepare(&engine, &spec, content) => prepared?,
+    };
+    let restored = prepared.exchange().await?;
+    let waited = async {
+        let target = Target::new(&spec, engine.as_ref(), &kubeconfig)?;
+        tokio::select! {
+            signal = &mut signal => Err(why(signal)),
+            ready = ready::wait(&target, Level::Api, timeout, |_, _| {}) => {
+                ready.map(|_| target).map_err(BoxError::from)
+            }
+        }
+    };
+    let target = match waited.await {
+        Ok(target) => target,
+        Err(source) => return Err(not_kept(restored.undone(source).await?).into()),
+    };
     restored.keep().await?;
     if Level::Nodes.barred(&spec).is_none() {
-        ready::wait(&target, Level::Nodes, timeout.saturating_sub(begin.elapsed()), |_, _| {}).await?;
+        let left = timeout.saturating_sub(begin.elapsed());
+        tokio::select! {
+            signal = &mut signal => return Err(why(signal)),
+            ready = ready::wait(&target, Level::Nodes, left, |_, _| {}) => drop(ready?),
+        }
     }
     report::tell(format_args!("restored cluster {} from {}: {}", session.name, file.display(), took(begin)));
     Ok(())
+}
+
+fn why(signal: Result<Interrupted, std::io::Error>) -> BoxError {
+    signal.map_or_else(BoxError::from, BoxError::from)
 }
 
 fn took(begin: Instant) -> String {

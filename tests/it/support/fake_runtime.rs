@@ -10,6 +10,9 @@ use hoist_phases::ports::{
     label,
 };
 
+/// Exit code and output of a program that runs once, or nothing where it runs on.
+type Program = Box<dyn Fn(&ContainerSpec) -> Option<(i64, String)> + Send + Sync>;
+
 type Exec = Box<dyn Fn(&str, &[&str], &[u8]) -> ExecOutput + Send + Sync>;
 
 /// The fake engine. Clocks don't run in it either: each start is one second after the one before.
@@ -27,6 +30,8 @@ struct Inner {
     failures: BTreeMap<(&'static str, String), String>,
     calls: Vec<String>,
     exec: Option<Exec>,
+    program: Option<Program>,
+    ended: BTreeMap<String, (i64, String)>,
     made: u32,
     seconds: u32,
 }
@@ -91,6 +96,14 @@ impl FakeRuntime {
 
     pub(crate) fn on_exec(&self, exec: impl Fn(&str, &[&str], &[u8]) -> ExecOutput + Send + Sync + 'static) {
         self.lock().exec = Some(Box::new(exec));
+    }
+
+    /// Tells what a container's program does, at its creation.
+    pub(crate) fn on_run(
+        &self,
+        program: impl Fn(&ContainerSpec) -> Option<(i64, String)> + Send + Sync + 'static,
+    ) {
+        self.lock().program = Some(Box::new(program));
     }
 
     /// What was asked, in order: `operation object`.
@@ -158,6 +171,10 @@ impl Runtime for FakeRuntime {
             network_of,
         };
         inner.containers.insert(spec.name.clone(), state);
+        match inner.program.as_ref().and_then(|program| program(spec)) {
+            Some(end) => inner.ended.insert(spec.name.clone(), end),
+            None => inner.ended.remove(&spec.name),
+        };
         Ok(id)
     }
 
@@ -192,7 +209,11 @@ impl Runtime for FakeRuntime {
     }
 
     async fn wait(&self, name: &str) -> Result<i64, RuntimeError> {
-        match self.call("wait", name)?.find(name)?.status {
+        let mut inner = self.call("wait", name)?;
+        if let Some((code, _)) = inner.ended.get(name) {
+            return Ok(*code);
+        }
+        match inner.find(name)?.status {
             Status::Exited { code, .. } => Ok(code),
             _ => Err(RuntimeError::Failed {
                 operation: "wait",
@@ -216,7 +237,11 @@ impl Runtime for FakeRuntime {
     }
 
     async fn logs(&self, name: &str, _tail: u32) -> Result<String, RuntimeError> {
-        self.call("logs", name)?.find(name)?;
+        let mut inner = self.call("logs", name)?;
+        inner.find(name)?;
+        if let Some((_, output)) = inner.ended.get(name) {
+            return Ok(output.clone());
+        }
         Ok(format!("last words of {name}\n"))
     }
 

@@ -1,16 +1,20 @@
 //! A program of etcd's own image, run once in a container of its own beside the cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::phases::containers::{ContainerError, component_name, name_prefix};
 use crate::phases::network::NONROOT;
 use crate::phases::{containers, images};
 use crate::pki::CONTAINER_PKI_DIR;
-use crate::ports::{ContainerSpec, FileEntry, Mount, Network, Runtime, RuntimeError, label};
+use crate::ports::{ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime, RuntimeError, label};
 use crate::spec::{ClusterSpec, Component};
 
 /// Lines of output that are kept.
 const LINES: u32 = 50;
+
+/// Time for a run: some gigabytes are copied on a slow disk in it.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Role of its container, which `down` removes like all that carry the cluster's label.
 const ROLE: &str = "etcd-tool";
@@ -23,6 +27,8 @@ pub enum ToolError {
     Runtime(#[from] RuntimeError),
     #[error("{program} ended with exit code {code}:\n{output}")]
     Failed { program: String, code: i64, output: String },
+    #[error("{program} had not ended after {} s:\n{output}", DEADLINE.as_secs())]
+    Late { program: String, output: String },
 }
 
 /// One run.
@@ -102,26 +108,27 @@ impl Tool {
         &self.0.name
     }
 
-    /// Runs it and gives what it wrote; its container stays, for what is in it.
+    /// Runs it and gives what it wrote; its container stays, for what is in it, until [`Tool::remove`].
     ///
     /// # Errors
-    /// When the engine can't, or the program ends with another exit code than 0.
+    /// When the engine can't, or the program ends with another exit code than 0 or not within five minutes.
     pub async fn run(&self, spec: &ClusterSpec, runtime: &Arc<dyn Runtime>) -> Result<String, ToolError> {
         let name = &self.0.name;
         // Of a run that was cut off.
-        containers::remove_own(runtime.as_ref(), &spec.name, name).await?;
+        self.remove(spec, runtime.as_ref()).await?;
         runtime.create(&self.0).await?;
         runtime.start(name).await?;
-        let code = runtime.wait(name).await?;
+        let ended = tokio::time::timeout(DEADLINE, runtime.wait(name)).await;
         let output = runtime.logs(name, LINES).await?;
         let program = self.0.entrypoint.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-        match code {
+        let program = program.to_owned();
+        match ended.map_err(|_| ToolError::Late { program: program.clone(), output: output.clone() })?? {
             0 => Ok(output),
-            code => Err(ToolError::Failed { program: program.to_owned(), code, output }),
+            code => Err(ToolError::Failed { program, code, output }),
         }
     }
 
-    /// As [`Tool::run`], and removes the container whatever came of it.
+    /// As [`Tool::run`], and removes what is left of it whatever came of it.
     ///
     /// # Errors
     /// As [`Tool::run`].
@@ -131,9 +138,28 @@ impl Tool {
         runtime: &Arc<dyn Runtime>,
     ) -> Result<String, ToolError> {
         let result = self.run(spec, runtime).await;
-        let removed = runtime.remove(&self.0.name).await;
+        let removed = self.remove(spec, runtime.as_ref()).await;
         let output = result?;
         removed?;
         Ok(output)
+    }
+
+    /// Removes its container, running or not, and the volumes that are its alone: keys and Secrets are in them.
+    ///
+    /// # Errors
+    /// When the engine can't, or a container of that name isn't this cluster's.
+    pub async fn remove(&self, spec: &ClusterSpec, runtime: &dyn Runtime) -> Result<(), ToolError> {
+        let name = &self.0.name;
+        containers::remove_own(runtime, &spec.name, name).await?;
+        // Anonymous ones have gone with it; those with a name begin with its own (`private_mount`).
+        for mount in &self.0.mounts {
+            match &mount.kind {
+                MountKind::Volume(volume) if volume.starts_with(&format!("{name}-")) => {
+                    runtime.remove_volume(volume).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }

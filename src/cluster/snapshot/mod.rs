@@ -4,29 +4,26 @@
 //! put back at revisions far above all that anybody has seen, all earlier ones compacted: who watches
 //! the API, on whatever machine, is told that its place is gone, and lists anew.
 
+mod restore;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
-use hoist_phases::phases::containers::component_name;
-use hoist_phases::phases::etcd::{self, MEMBER, Tool, ToolError};
-use hoist_phases::phases::network::etcd_data;
-use hoist_phases::ports::{FileEntry, Runtime, RuntimeError};
+use hoist_phases::causes;
+use hoist_phases::phases::etcd::{self, Tool, ToolError};
+use hoist_phases::ports::{Runtime, RuntimeError, Status};
 use hoist_phases::spec::{ClusterSpec, Component};
 use sha2::{Digest as _, Sha256};
 
+use crate::error::BoxError;
 use crate::files::{self, FileError};
 use crate::runtime::Engine;
+
+pub use restore::{Prepared, Restored, discard, prepare, recover};
 
 /// Where the tools have the file, in a volume of their own.
 const ROOM: &str = "/snapshot";
 const FILE: &str = "/snapshot/db";
-
-/// Where the data to put back wait, beside those in use.
-const SPARE: &str = "/var/lib/etcd/restored";
-
-/// Added to the snapshot's revision; more than a cluster sees in a life of tests.
-const BUMP: &str = "--bump-revision=1000000000";
 
 /// Bytes of the SHA-256 behind the database, whose size is a multiple of a disk's sector.
 const SUM: usize = 32;
@@ -35,18 +32,6 @@ const SECTOR: usize = 512;
 /// Of a bbolt database, at this place of its first page (go.etcd.io/bbolt, internal/common).
 const MAGIC: [u8; 4] = 0xED0C_DAED_u32.to_le_bytes();
 const MAGIC_AT: usize = 16;
-
-/// Time for a component to end whose data are about to be replaced.
-const GRACE_SECS: u32 = 2;
-
-/// All that has to stop while the data change, those first that write.
-const STOPPED: [Component; 5] = [
-    Component::Steward,
-    Component::Scheduler,
-    Component::ControllerManager,
-    Component::ApiServer,
-    Component::Etcd,
-];
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -64,6 +49,45 @@ pub enum SnapshotError {
     Runtime(#[from] RuntimeError),
     #[error("etcd's tool has left no snapshot")]
     Nothing,
+    #[error("the free space beside etcd's data isn't told")]
+    NoAnswer,
+    #[error("cluster {0} is paused, and etcd answers nobody; `hoist resume` lets it go on")]
+    Paused(String),
+    #[error(
+        "{field}: the data to put back need {need} MiB beside those in use, and {free} MiB are free; {remedy}"
+    )]
+    Room { field: &'static str, need: u64, free: u64, remedy: &'static str },
+    #[error("{}; that came after another failure", causes(then.as_ref()))]
+    Both {
+        then: Box<Self>,
+        #[source]
+        first: Box<Self>,
+    },
+    #[error(
+        "the cluster could not be made as it was ({}); `hoist snapshot restore` tries that again before all else, \
+         and `hoist up` starts what doesn't run",
+        causes(then.as_ref())
+    )]
+    NotUndone {
+        then: Box<Self>,
+        #[source]
+        first: BoxError,
+    },
+}
+
+/// The first failure, with a later one where there is one too.
+fn both(first: Result<(), SnapshotError>, then: Result<(), SnapshotError>) -> Result<(), SnapshotError> {
+    match (first, then) {
+        (Err(first), Err(then)) => Err(SnapshotError::Both { first: first.into(), then: then.into() }),
+        (first, then) => first.and(then),
+    }
+}
+
+/// A tool that asks a frozen etcd would wait for ever.
+async fn not_paused(runtime: &dyn Runtime, spec: &ClusterSpec) -> Result<(), SnapshotError> {
+    let containers = runtime.list(Some(spec.name.as_str())).await?;
+    let paused = containers.iter().any(|container| container.status == Status::Paused);
+    if paused { Err(SnapshotError::Paused(spec.name.to_string())) } else { Ok(()) }
 }
 
 /// Whether a cluster can be saved and restored.
@@ -90,13 +114,14 @@ pub async fn save(
 ) -> Result<usize, SnapshotError> {
     supported(spec)?;
     let runtime: Arc<dyn Runtime> = Arc::clone(engine) as _;
+    not_paused(runtime.as_ref(), spec).await?;
     let tool = Tool::client(spec, &etcd::servers(spec), keys, &["snapshot", "save", FILE]);
     let tool = tool.with_room(spec, ROOM);
     let content = match tool.run(spec, &runtime).await {
         Ok(_) => engine.read_file(tool.container(), FILE).await.map_err(SnapshotError::from),
         Err(error) => Err(error.into()),
     };
-    let removed = runtime.remove(tool.container()).await;
+    let removed = tool.remove(spec, runtime.as_ref()).await;
     let content = content?.ok_or(SnapshotError::Nothing)?;
     removed?;
     judge(&content).map_err(|why| SnapshotError::Wrong { path: path.to_owned(), why })?;
@@ -137,87 +162,6 @@ fn holds(content: &[u8], cert: &[u8]) -> bool {
     let lines: Vec<&[u8]> = cert.split(|byte| *byte == b'\n').filter(|line| line.len() == 64).collect();
     let Some(line) = lines.get(lines.len() / 2) else { return false };
     content.windows(line.len()).any(|window| window == *line)
-}
-
-/// A cluster on the data of a snapshot, those from before beside them.
-pub struct Restored<'a> {
-    spec: &'a ClusterSpec,
-    runtime: &'a Arc<dyn Runtime>,
-}
-
-/// Puts a snapshot that [`read`] has judged in the place of the cluster's data and starts the control
-/// plane on it. Nothing is stopped before the data are ready to be exchanged.
-///
-/// # Errors
-/// When the data can't be laid down, and then the cluster is as it was; or the engine can't stop or
-/// start what it must.
-pub async fn restore<'a>(
-    runtime: &'a Arc<dyn Runtime>,
-    spec: &'a ClusterSpec,
-    content: Vec<u8>,
-) -> Result<Restored<'a>, SnapshotError> {
-    supported(spec)?;
-    // Of a run that was cut off.
-    script(spec, runtime, &format!("rm -rf {SPARE}")).await?;
-    let member = etcd::member_flags(spec);
-    let mut args = vec!["snapshot", "restore", FILE, BUMP, "--mark-compacted"];
-    args.extend(member.iter().map(String::as_str));
-    let data_dir = format!("--data-dir={SPARE}");
-    args.push(&data_dir);
-    let mut tool = Tool::offline(spec, &args).with_room(spec, ROOM);
-    if let Some(data) = etcd_data(spec) {
-        tool = tool.mounting(data);
-    }
-    let file = FileEntry { path: FILE.to_owned(), mode: 0o600, content };
-    tool.with_file(file).run_and_remove(spec, runtime).await?;
-    let restored = Restored { spec, runtime };
-    restored.exchange().await?;
-    Ok(restored)
-}
-
-impl std::fmt::Debug for Restored<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Restored").field("cluster", &self.spec.name).finish_non_exhaustive()
-    }
-}
-
-impl Restored<'_> {
-    /// Takes it back: the data as they were before.
-    ///
-    /// # Errors
-    /// When the engine can't stop or start what it must.
-    pub async fn undo(&self) -> Result<(), SnapshotError> {
-        self.exchange().await
-    }
-
-    /// Forgets the data that were there before.
-    ///
-    /// # Errors
-    /// When the engine can't.
-    pub async fn keep(self) -> Result<(), SnapshotError> {
-        script(self.spec, self.runtime, &format!("rm -rf {SPARE}")).await
-    }
-
-    /// Stops what works on the data, exchanges the two, and starts it again, also when the exchange
-    /// fails.
-    async fn exchange(&self) -> Result<(), SnapshotError> {
-        let names = || STOPPED.map(|component| component_name(self.spec, component));
-        try_join_all(names().iter().map(|name| self.runtime.stop(name, GRACE_SECS))).await?;
-        // In one step: whoever starts etcd, and whenever, finds the one or the other.
-        let exchange = format!("mv --exchange --no-target-directory {SPARE} {MEMBER}");
-        let exchanged = script(self.spec, self.runtime, &exchange).await;
-        try_join_all(names().iter().map(|name| self.runtime.start(name))).await?;
-        exchanged
-    }
-}
-
-async fn script(spec: &ClusterSpec, runtime: &Arc<dyn Runtime>, text: &str) -> Result<(), SnapshotError> {
-    let mut tool = Tool::script(spec, text);
-    if let Some(data) = etcd_data(spec) {
-        tool = tool.mounting(data);
-    }
-    tool.run_and_remove(spec, runtime).await?;
-    Ok(())
 }
 
 #[cfg(test)]
