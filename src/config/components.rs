@@ -60,6 +60,22 @@ const ETCD_CLIENT: &str = "https://127.0.0.1:2379";
 /// The same as kine has it.
 const KINE_LISTEN: &str = "127.0.0.1:2379";
 
+/// Whom etcd trusts, and as whom it is known.
+const ETCD_KEYS: [&str; 8] = [
+    "cert-file",
+    "key-file",
+    "trusted-ca-file",
+    "auto-tls",
+    "peer-cert-file",
+    "peer-key-file",
+    "peer-trusted-ca-file",
+    "peer-auto-tls",
+];
+
+/// Where kube-apiserver keeps objects.
+const STORE: [&str; 6] =
+    ["etcd-servers", "etcd-servers-overrides", "etcd-prefix", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
+
 fn listens_on(urls: &str, wanted: &str) -> bool {
     urls.split(',').any(|url| url.trim().trim_end_matches('/') == wanted)
 }
@@ -121,6 +137,26 @@ fn problems_of_args(
                 flag,
                 value,
                 "the data are in a volume of the cluster's own, which outlives the container",
+            ),
+            (Component::Etcd, "client-cert-auth" | "peer-client-cert-auth") if value != "true" => refuse(
+                flag,
+                value,
+                "whoever reaches etcd reads and writes every Secret: it asks each client for a certificate",
+            ),
+            (Component::Etcd, name) if ETCD_KEYS.contains(&name) => refuse(
+                flag,
+                value,
+                "kube-apiserver and etcd know each other by certificates of the cluster's own",
+            ),
+            (Component::Etcd, "config-file") => refuse(
+                flag,
+                value,
+                "with such a file etcd takes no other flag, those that keep it safe included",
+            ),
+            (Component::ApiServer, name) if STORE.contains(&name) => refuse(
+                flag,
+                value,
+                "where objects are kept is said by etcd.backend and etcd.external, with what clients need for it",
             ),
             (Component::Kine, "listen-address") if value.trim_start_matches("tcp://") != KINE_LISTEN => {
                 refuse(flag, value, &format!("kube-apiserver dials {KINE_LISTEN} alone"))
@@ -197,6 +233,18 @@ mod tests {
             (Component::Etcd, "listen-client-urls", "http://127.0.0.1:2379", ETCD_CLIENT),
             (Component::Kine, "listen-address", "0.0.0.0:2379", KINE_LISTEN),
             (Component::Etcd, "data-dir", "/tmp", "volume"),
+            (Component::Etcd, "client-cert-auth", "false", "certificate"),
+            (Component::Etcd, "peer-client-cert-auth", "false", "certificate"),
+            (Component::Etcd, "trusted-ca-file", "/tmp/ca.crt", "certificates"),
+            (Component::Etcd, "cert-file", "/tmp/tls.crt", "certificates"),
+            (Component::Etcd, "key-file", "/tmp/tls.key", "certificates"),
+            (Component::Etcd, "auto-tls", "true", "certificates"),
+            (Component::Etcd, "config-file", "/tmp/etcd.yaml", "no other flag"),
+            (Component::ApiServer, "etcd-servers", "http://10.0.0.5:2379", "etcd.external"),
+            (Component::ApiServer, "etcd-prefix", "/registry", "etcd.external"),
+            (Component::ApiServer, "etcd-cafile", "", "etcd.external"),
+            (Component::ApiServer, "etcd-certfile", "", "etcd.external"),
+            (Component::ApiServer, "etcd-keyfile", "", "etcd.external"),
             (Component::Kine, "endpoint", "http://", "SQLite"),
             (Component::Kine, "trusted-ca-file", "", "certificates"),
             (Component::Dnsmasq, "no-resolv", "true", "takes no flags"),
