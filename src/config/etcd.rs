@@ -1,11 +1,12 @@
 //! Where the API's objects are kept: etcd, kine, or an etcd elsewhere with the keys to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hoist_phases::spec::{Backend, ClusterName, EtcdSpec, ExternalEtcd, Secret};
 
 use super::document::Document;
 use super::file::{EtcdFile, ExternalEtcdFile};
+use super::pem;
 use super::problem::{Problem, Problems};
 use super::resolve::converted;
 use super::units;
@@ -21,26 +22,17 @@ pub(super) struct Keys {
 /// Reads those files; what is wrong with them is noted.
 pub(super) fn keys(document: &mut Document) -> Keys {
     let ExternalEtcdFile { ca, cert, key, .. } = document.file.etcd.external.clone();
-    let mut read = |field: &str, what: &str, path: Option<std::path::PathBuf>| {
+    type Read = fn(&str, &Path) -> Result<String, Problem>;
+    let mut read = |field: &str, read: Read, path: Option<PathBuf>| {
         let path = document.base(field).join(path?);
-        let text = pem(field, what, &path);
-        document.problems.keep(text)
+        document.problems.keep(read(field, &path))
     };
+    // That they fit is seen when the etcd is asked.
     Keys {
-        ca: read("etcd.external.ca", "CERTIFICATE", ca),
-        cert: read("etcd.external.cert", "CERTIFICATE", cert),
-        key: read("etcd.external.key", "PRIVATE KEY", key).map(Secret::new),
+        ca: read("etcd.external.ca", pem::certificates, ca),
+        cert: read("etcd.external.cert", pem::certificates, cert),
+        key: read("etcd.external.key", pem::private_key, key).map(Secret::new),
     }
-}
-
-/// A text that has PEM of this kind in it; that the keys fit is seen when the etcd is asked.
-fn pem(field: &str, what: &str, path: &Path) -> Result<String, Problem> {
-    let problem = |rule: String| Problem::new(field, format_args!("{path:?}"), rule);
-    let content = crate::files::read(path)
-        .map_err(|error| problem(format!("can't be read: {}", hoist_phases::causes(&error))))?
-        .ok_or_else(|| problem("there is no such file".to_owned()))?;
-    let text = String::from_utf8(content).ok().filter(|text| text.contains(&format!("{what}-----")));
-    text.ok_or_else(|| problem(format!("must hold a {} in PEM", what.to_lowercase())))
 }
 
 /// Puts what the file says into the specification.
@@ -134,7 +126,7 @@ fn backend_of(
     }
     let base = present.unwrap_or_else(|| ExternalEtcd {
         endpoints: Vec::new(),
-        // Of no two clusters of one user the same.
+        // Of no two clusters of one machine the same; on another one may have this name too (docs/configuration.md).
         prefix: format!("/hoist/{cluster}"),
         ca: String::new(),
         cert: String::new(),
@@ -173,10 +165,11 @@ fn endpoint_of(text: &str) -> Result<(), Problem> {
 fn prefix_of(text: &str) -> Result<String, Problem> {
     let valid = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
     let right = text.len() > 1 && text.starts_with('/') && !text.ends_with('/') && text.chars().all(valid);
-    if right && !text.contains("//") && !text.contains("/../") {
+    // Each between two slashes: neither nothing nor a step elsewhere.
+    if right && text.split('/').skip(1).all(|part| !["", ".", ".."].contains(&part)) {
         return Ok(text.to_owned());
     }
-    let rule = "must be a path such as /hoist/one: letters, digits, '-', '_' and '.', no '/' at its end";
+    let rule = "must be a path such as /hoist/one: letters, digits, '-', '_' and '.', no '/' at its end, no '.' or '..' for a name";
     Err(Problem::new("etcd.external.prefix", format_args!("{text:?}"), rule))
 }
 
@@ -207,10 +200,10 @@ mod tests {
 
     #[test]
     fn a_prefix_is_a_path() {
-        for good in ["/a", "/registry", "/hoist/one-2"] {
+        for good in ["/a", "/registry", "/hoist/one-2", "/a/.b/c..d"] {
             assert!(prefix_of(good).is_ok(), "{good}");
         }
-        for bad in ["", "/", "a", "/a/", "/a b", "//a", "/a//b"] {
+        for bad in ["", "/", "a", "/a/", "/a b", "//a", "/a//b", "/a/..", "/../a", "/a/./b"] {
             assert!(prefix_of(bad).is_err(), "{bad}");
         }
     }

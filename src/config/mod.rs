@@ -20,6 +20,7 @@ mod node_labels;
 mod nodes;
 mod oidc;
 mod origin;
+mod pem;
 mod placement;
 mod ports;
 mod problem;
@@ -44,7 +45,7 @@ use crate::cluster::ready::Level;
 use crate::env;
 use crate::images::Disk;
 
-pub use ca::{CaError, UsersCa};
+pub use ca::UsersCa;
 pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use document::{Document, FileError, parse as parse_file, read as read_file};
 pub use endpoint::EndpointError;
@@ -146,8 +147,7 @@ pub async fn finish(
     let cni = document.problems.keep(cni).flatten();
     let addons = addons_of(&mut document);
     oidc::resolve(&mut document);
-    let ca = ca::read(&document);
-    let ca = document.problems.keep(ca).flatten();
+    let ca = ca::read(&mut document);
     // Everything else is judged before anything is fetched.
     let mut settings = resolve::resolve(document, nodes, base, cni.as_ref().map(CniSource::unread))?;
     if let Some(source) = cni {

@@ -1,15 +1,12 @@
 //! Users of an OpenID Connect provider, in short: becomes an AuthenticationConfiguration
 //! (apiserver.config.k8s.io/v1).
 
-use std::path::PathBuf;
-
 use http::Uri;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use super::document::Document;
 use super::file::OidcFile;
+use super::pem;
 use super::problem::Problem;
 
 const FIELD: &str = "apiServer.oidc";
@@ -18,9 +15,6 @@ const LONG: &str = "apiServer.authenticationConfig";
 /// Before names of users and groups when no prefix is said: an issuer that names `system:masters`
 /// makes nobody the cluster's administrator.
 const PREFIX: &str = "oidc:";
-
-/// Largest certificate file in bytes.
-const LARGEST: usize = 1 << 20;
 
 /// Puts the short form's meaning in the place of the long one. Mistakes are added to the document's.
 pub(super) fn resolve(document: &mut Document) {
@@ -31,7 +25,7 @@ pub(super) fn resolve(document: &mut Document) {
         document.problems.push(Problem::of(FIELD, rule));
         return;
     }
-    let ca = certificate(document.beside.join(&oidc.ca));
+    let ca = pem::certificates("apiServer.oidc.ca", &document.beside.join(&oidc.ca));
     let ca = document.problems.keep(ca);
     let problems = judge(&oidc);
     let right = problems.is_empty();
@@ -119,20 +113,6 @@ fn authentication(oidc: OidcFile, ca: String) -> Value {
         "kind": "AuthenticationConfiguration",
         "jwt": [{ "issuer": issuer, "claimMappings": mappings }],
     })
-}
-
-/// The PEM of the authority that has signed the issuer's certificate.
-fn certificate(path: PathBuf) -> Result<String, Problem> {
-    let wrong = |rule: String| Problem::new("apiServer.oidc.ca", format_args!("{}", path.display()), rule);
-    let pem = match crate::files::read(&path) {
-        Ok(Some(pem)) => pem,
-        Ok(None) => return Err(wrong("there is no such file".to_owned())),
-        Err(error) => return Err(wrong(hoist_phases::causes(&error))),
-    };
-    let mut certificates = CertificateDer::pem_slice_iter(&pem);
-    let is_one = pem.len() <= LARGEST && certificates.next().is_some() && certificates.all(|one| one.is_ok());
-    let text = String::from_utf8(pem).ok().filter(|text| is_one && !text.contains("PRIVATE KEY"));
-    text.ok_or_else(|| wrong("must hold certificates in PEM, and nothing that is secret".to_owned()))
 }
 
 #[cfg(test)]

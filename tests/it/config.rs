@@ -123,11 +123,15 @@ fn every_flag_of_up_is_a_field_of_the_file() {
     }
 }
 
-/// PEM that nobody reads as such here.
+/// PEM of no real key, with the name of the file before it, as a comment.
 fn keys() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, kind) in [("ca", "CERTIFICATE"), ("cert", "CERTIFICATE"), ("key", "EC PRIVATE KEY")] {
-        std::fs::write(dir.path().join(name), format!("-----BEGIN {kind}-----\n{name}\n")).unwrap();
+        std::fs::write(
+            dir.path().join(name),
+            format!("{name}\n-----BEGIN {kind}-----\nMAA=\n-----END {kind}-----\n"),
+        )
+        .unwrap();
     }
     dir
 }
@@ -201,7 +205,7 @@ fn what_a_store_has_no_use_for_is_refused_by_name() {
     );
     let dir = keys();
     let key = dir.path().join("key");
-    wrong(&format!("etcd: {{external: {{ca: {}}}}}", key.display()), &["must hold a certificate in PEM"]);
+    wrong(&format!("etcd: {{external: {{ca: {}}}}}", key.display()), &["must hold certificates in PEM"]);
     wrong(
         "etcd: {durable: true, tmpfsSize: 2Gi, backend: kine, external: {prefix: nope}}",
         &[
@@ -677,13 +681,19 @@ async fn a_ca_of_the_users_is_read_whole_or_refused() {
         let (file, name) = hoist::config::begin(&Default::default(), &args).unwrap();
         hoist::config::finish(args, file, name, None).await
     };
-    std::fs::write(dir.path().join("a.crt"), "certificate").unwrap();
+    let pem = |kind: &str| format!("-----BEGIN {kind}-----\nMAA=\n-----END {kind}-----\n");
+    let (cert, key) = (pem("CERTIFICATE"), pem("PRIVATE KEY"));
+    std::fs::write(dir.path().join("a.crt"), &cert).unwrap();
     let error = finish(args()).await.unwrap_err().to_string();
     assert!(error.contains("a.key") && error.contains("no such file"), "{error}");
 
-    std::fs::write(dir.path().join("a.key"), "key").unwrap();
+    std::fs::write(dir.path().join("a.key"), pem("ENCRYPTED PRIVATE KEY")).unwrap();
+    let error = finish(args()).await.unwrap_err().to_string();
+    assert!(error.contains("a.key") && error.contains("is encrypted"), "{error}");
+
+    std::fs::write(dir.path().join("a.key"), &key).unwrap();
     let ca = finish(args()).await.unwrap().ca.unwrap();
-    assert_eq!((ca.cert.as_slice(), ca.key.as_slice()), (&b"certificate"[..], &b"key"[..]));
+    assert_eq!((ca.cert.as_slice(), ca.key.as_slice()), (cert.as_bytes(), key.as_bytes()));
     assert_eq!(format!("{ca:?}"), "UsersCa", "a key in a log is no key any more");
 
     let error = finish(flags(&["--ca-cert", "a.crt"])).await.unwrap_err().to_string();
