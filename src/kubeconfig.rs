@@ -102,34 +102,62 @@ pub fn write_copy(state: &StateDir, path: &Path, admin: &str) -> Result<(), Kube
     note_copies(state, &copies)
 }
 
+/// What came of [`refresh`].
+#[derive(Debug, Default)]
+pub struct Refreshed {
+    pub written: Vec<PathBuf>,
+    /// Each names its file; the others are up to date.
+    pub failed: Vec<KubeconfigError>,
+}
+
 /// Brings up to date what [`merge`] and [`write_copy`] wrote: a port of the engine's choice is another
-/// after its restart, and certificates end. Gives the files that changed. What is no longer there, or was
-/// changed by somebody else since, is left alone.
-///
-/// # Errors
-/// When a file can't be read or written.
-pub fn refresh(
+/// after its restart, and certificates end. What is no longer there, or was changed by somebody else
+/// since, is left alone, and a file that can't be read or written keeps no other from it.
+pub fn refresh(state: &StateDir, cluster: &ClusterName, admin: &str) -> Refreshed {
+    let mut done = Refreshed::default();
+    let mut keep = |result: Result<Option<PathBuf>, KubeconfigError>| match result {
+        Ok(written) => done.written.extend(written),
+        Err(error) => done.failed.push(error),
+    };
+    match copies(state) {
+        Ok(noted) => {
+            for path in noted.keys() {
+                keep(refresh_copy(state, path, &noted, admin));
+            }
+        }
+        Err(error) => keep(Err(error)),
+    }
+    keep(refresh_merged(state, cluster, admin));
+    done
+}
+
+fn refresh_copy(
+    state: &StateDir,
+    path: &Path,
+    noted: &BTreeMap<PathBuf, String>,
+    admin: &str,
+) -> Result<Option<PathBuf>, KubeconfigError> {
+    let new = digest::of_bytes(admin.as_bytes());
+    let Some(present) = files::read(path)?.map(|content| digest::of_bytes(&content)) else { return Ok(None) };
+    if present == new || noted.get(path) != Some(&present) {
+        return Ok(None);
+    }
+    files::write_through(path, admin.as_bytes(), files::PRIVATE)?;
+    // At once: a file that isn't noted as it is counts as somebody else's from then on.
+    let mut copies = copies(state)?;
+    copies.insert(path.to_owned(), new);
+    note_copies(state, &copies)?;
+    Ok(Some(path.to_owned()))
+}
+
+fn refresh_merged(
     state: &StateDir,
     cluster: &ClusterName,
     admin: &str,
-) -> Result<Vec<PathBuf>, KubeconfigError> {
-    let mut written = Vec::new();
-    let mut copies = copies(state)?;
-    let new = digest::of_bytes(admin.as_bytes());
-    for (path, noted) in &mut copies {
-        let untouched = files::read(path)?.is_some_and(|content| digest::of_bytes(&content) == *noted);
-        if untouched && *noted != new {
-            files::write_through(path, admin.as_bytes(), files::PRIVATE)?;
-            noted.clone_from(&new);
-            written.push(path.clone());
-        }
-    }
-    if !written.is_empty() {
-        note_copies(state, &copies)?;
-    }
-    let Some(path) = merged_into(state)?.filter(|path| path.exists()) else { return Ok(written) };
+) -> Result<Option<PathBuf>, KubeconfigError> {
+    let Some(path) = merged_into(state)?.filter(|path| path.exists()) else { return Ok(None) };
     let _lock = KubeconfigLock::acquire(&path, LOCK_WAIT)?;
-    let Some(present) = read(&path)? else { return Ok(written) };
+    let Some(present) = read(&path)? else { return Ok(None) };
     let (entry, before) = (entry_name(cluster), parse(&path, &present)?);
     let listed = |list| {
         before
@@ -137,20 +165,21 @@ pub fn refresh(
             .and_then(Value::as_array)
             .is_some_and(|all| all.iter().any(|old| old["name"] == entry))
     };
-    if listed("clusters") && listed("users") {
-        let merged = merged(&path, Some(&present), admin, &entry, false)?;
-        // The user's own choices, of a context with a namespace as well, stay.
-        let same = |list| merged.get(list) == before.get(list);
-        if !(same("clusters") && same("users")) {
-            let mut fields = before;
-            for list in ["clusters", "users"] {
-                fields.insert(list.to_owned(), merged[list].clone());
-            }
-            write(&path, &Value::Object(fields))?;
-            written.push(path);
-        }
+    if !(listed("clusters") && listed("users")) {
+        return Ok(None);
     }
-    Ok(written)
+    let merged = merged(&path, Some(&present), admin, &entry, false)?;
+    // The user's own choices, of a context with a namespace as well, stay.
+    let same = |list| merged.get(list) == before.get(list);
+    if same("clusters") && same("users") {
+        return Ok(None);
+    }
+    let mut fields = before;
+    for list in ["clusters", "users"] {
+        fields.insert(list.to_owned(), merged[list].clone());
+    }
+    write(&path, &Value::Object(fields))?;
+    Ok(Some(path))
 }
 
 /// Files that hold nothing but the cluster's access, with the SHA-256 that each was written with.

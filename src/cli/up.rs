@@ -143,20 +143,24 @@ async fn afterwards(session: &Session) {
             ));
         }
     }
-    let refreshed =
-        session.kubeconfig().and_then(|admin| Ok(kubeconfig::refresh(&session.state, name, &admin)?));
-    match refreshed {
-        Ok(written) => {
-            for path in written {
-                report::tell(format_args!("wrote the cluster's access anew into {}", path.display()));
-            }
-        }
+    let refreshed = match session.kubeconfig() {
+        Ok(admin) => kubeconfig::refresh(&session.state, name, &admin),
         Err(error) => {
             report::tell(format_args!(
-                "warning: a kubeconfig written earlier is out of date: {}",
+                "warning: kubeconfigs written earlier stay as they are: {}",
                 causes(error.as_ref())
             ));
+            return;
         }
+    };
+    for path in refreshed.written {
+        report::tell(format_args!("wrote the cluster's access anew into {}", path.display()));
+    }
+    for error in refreshed.failed {
+        report::tell(format_args!(
+            "warning: a kubeconfig written earlier is out of date: {}",
+            causes(&error)
+        ));
     }
 }
 

@@ -27,6 +27,16 @@ pub enum TokensError {
     Malformed,
     #[error("there is no token {id}; there are {have}")]
     Unknown { id: String, have: String },
+    #[error(
+        "token {id} could not be deleted again ({}); `hoist token delete {id}` does so",
+        hoist_phases::causes(then.as_ref())
+    )]
+    Left {
+        id: String,
+        then: Box<KubeError>,
+        #[source]
+        first: Box<KubeError>,
+    },
     #[error(transparent)]
     Kube(#[from] KubeError),
 }
@@ -84,8 +94,14 @@ pub async fn create(
     let signature = sign_detached(kubeconfig.ok_or(TokensError::NoClusterInfo)?, &fresh);
     let signed = json!({ "data": { format!("jws-kubeconfig-{}", fresh.id()): signature } });
     api.create(&secret).await?;
-    api.merge_patch(&cluster_info, &signed).await?;
-    Ok(fresh)
+    let Err(first) = api.merge_patch(&cluster_info, &signed).await else { return Ok(fresh) };
+    // Nobody was told it.
+    match api.delete(&token::reference_of(fresh.id())).await {
+        Ok(()) => Err(first.into()),
+        Err(then) => {
+            Err(TokensError::Left { id: fresh.id().to_owned(), then: then.into(), first: first.into() })
+        }
+    }
 }
 
 /// All tokens, the one that ends first at the head.

@@ -143,7 +143,11 @@ fn files_that_were_written_are_kept_up_to_date() {
     run(&home, Some(&users), &["--merge"]);
 
     let (state, name) = (home.state("c1"), ClusterName::new("c1").unwrap());
-    let refresh = |admin: &str| hoist::kubeconfig::refresh(&state, &name, admin).unwrap();
+    let refresh = |admin: &str| {
+        let done = hoist::kubeconfig::refresh(&state, &name, admin);
+        assert!(done.failed.is_empty(), "{:?}", done.failed);
+        done.written
+    };
     assert_eq!(refresh(ADMIN), Vec::<std::path::PathBuf>::new());
     let moved = ADMIN.replace("6443", "7443");
     assert_eq!(refresh(&moved), [copy.clone(), users.clone()]);
@@ -162,4 +166,29 @@ fn files_that_were_written_are_kept_up_to_date() {
     std::fs::write(&users, MINE).unwrap();
     assert_eq!(refresh(ADMIN), [copy]);
     assert_eq!(yaml(&users)["clusters"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_copy_that_can_not_be_read_keeps_no_other_from_being_refreshed() {
+    let home = home();
+    let [first, broken, last, users] = ["a", "b", "c", "users"].map(|name| home.dir.path().join(name));
+    for path in [&first, &broken, &last] {
+        run(&home, None, &["--write", &path.display().to_string()]);
+    }
+    std::fs::write(&users, MINE).unwrap();
+    run(&home, Some(&users), &["--merge"]);
+    std::fs::remove_file(&broken).unwrap();
+    std::fs::create_dir(&broken).unwrap();
+
+    let (state, name) = (home.state("c1"), ClusterName::new("c1").unwrap());
+    let moved = ADMIN.replace("6443", "7443");
+    let done = hoist::kubeconfig::refresh(&state, &name, &moved);
+    assert_eq!(done.written, [first.clone(), last, users]);
+    let failed: Vec<_> = done.failed.iter().map(|error| hoist_phases::causes(error)).collect();
+    assert!(matches!(&failed[..], [one] if one.contains(&broken.display().to_string())), "{failed:?}");
+
+    // What was written is noted: the next time it counts as hoist's own.
+    std::fs::remove_dir(&broken).unwrap();
+    let done = hoist::kubeconfig::refresh(&state, &name, ADMIN);
+    assert!(done.failed.is_empty() && done.written.contains(&first), "{done:?}");
 }

@@ -26,3 +26,4 @@ mod snapshot;
 mod status;
 mod store;
 mod support;
+mod tokens;
