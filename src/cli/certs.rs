@@ -1,9 +1,12 @@
 //! `hoist certs`.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use hoist_phases::phases::{certs, machines};
 use hoist_phases::pki::survey::{self, Surveyed, Verdict};
 use hoist_phases::pki::{CERTS, CertId, PkiInputs};
+use hoist_phases::ports::Runtime;
 use hoist_phases::spec::{ClusterSpec, NodeSpec};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -13,7 +16,6 @@ use super::args::{CertsCommand, Format, Global};
 use super::session::{self, Session};
 use super::up;
 use crate::error::BoxError;
-use crate::runtime::Engine;
 use crate::{config, report};
 
 /// Prints the certificate of a node's kubelet, and nothing of its key, which is in the same file.
@@ -23,6 +25,9 @@ const KUBELET: [&str; 4] = [
     "/-BEGIN CERTIFICATE-/,/-END CERTIFICATE-/p",
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
 ];
+
+/// Time for a node to answer.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// Certificates are there, but not as they should be: the data is on stdout all the same.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +51,7 @@ struct Row {
     not_after: Option<String>,
     left_secs: u64,
     names: Vec<String>,
-    /// `good`, `ends soon`, `ended`, `missing`, or why it will be issued anew.
+    /// `good`, `ends soon`, `ended`, `missing`, why it will be issued anew, or `unknown` and why.
     state: String,
     #[serde(skip)]
     good: bool,
@@ -67,10 +72,14 @@ async fn check(global: &Global, format: Format) -> Result<(), BoxError> {
     let mut rows: Vec<_> =
         told.into_iter().map(|(id, told)| row(id.to_string(), issuer(id), told, now)).collect();
     // The files are enough for the rest: kubelets renew theirs by themselves.
-    if let Ok(engine) = session::engine().await {
-        let asked = join_all(spec.nodes.iter().map(|node| kubelet(&engine, &spec, node, now))).await;
-        rows.extend(asked.into_iter().flatten());
-    }
+    let engine = session::engine().await.map_err(|error| hoist_phases::causes(error.as_ref()));
+    let asked = spec.nodes.iter().map(|node| async {
+        match &engine {
+            Ok(engine) => kubelet(engine.as_ref(), &spec, node, now).await,
+            Err(why) => unknown(node, why),
+        }
+    });
+    rows.extend(join_all(asked).await);
     report::output::formatted(format, &rows, |rows| text(rows))?;
     let due: Vec<_> = rows.into_iter().filter(|row| !row.good).map(|row| row.name).collect();
     if due.is_empty() { Ok(()) } else { Err(CertsDue { cluster: spec.name.to_string(), names: due }.into()) }
@@ -81,12 +90,40 @@ fn issuer(id: CertId) -> Option<String> {
     spec.issuer.map(|issuer| issuer.to_string())
 }
 
-/// `None` when the node doesn't run or has not joined.
-async fn kubelet(engine: &Engine, spec: &ClusterSpec, node: &NodeSpec, now: OffsetDateTime) -> Option<Row> {
-    let output = machines::exec(engine, &spec.name, node, &KUBELET, &[]).await.ok()?;
-    let name = format!("kubelet of {}", node.name());
-    let told = survey::read(&name, output.stdout.as_bytes(), now).ok()?;
-    Some(row(name, Some(CertId::Ca.to_string()), told, now))
+/// The client certificate of a node's kubelet, as the node has it now.
+async fn kubelet(runtime: &dyn Runtime, spec: &ClusterSpec, node: &NodeSpec, now: OffsetDateTime) -> Row {
+    let asked = machines::exec(runtime, &spec.name, node, &KUBELET, &[]);
+    let output = match tokio::time::timeout(ANSWER, asked).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(error)) => return unknown(node, &hoist_phases::causes(&error)),
+        Err(_) => return unknown(node, &format!("no answer within {} s", ANSWER.as_secs())),
+    };
+    if output.code != 0 {
+        let why = output.stderr.lines().next().unwrap_or_default();
+        return unknown(node, &format!("exit code {}: {why}", output.code));
+    }
+    match survey::read(&kubelet_of(node), output.stdout.as_bytes(), now) {
+        Ok(told) => row(kubelet_of(node), Some(CertId::Ca.to_string()), told, now),
+        Err(error) => unknown(node, &hoist_phases::causes(&error)),
+    }
+}
+
+fn kubelet_of(node: &NodeSpec) -> String {
+    format!("kubelet of {}", node.name())
+}
+
+/// Of a node that doesn't tell: it may be stopped, which is no fault of its certificate.
+fn unknown(node: &NodeSpec, why: &str) -> Row {
+    Row {
+        name: kubelet_of(node),
+        common_name: String::new(),
+        issuer: Some(CertId::Ca.to_string()),
+        not_after: None,
+        left_secs: 0,
+        names: Vec::new(),
+        state: format!("unknown: {why}"),
+        good: true,
+    }
 }
 
 fn row(name: String, issuer: Option<String>, told: Surveyed, now: OffsetDateTime) -> Row {
@@ -134,13 +171,7 @@ async fn renew(global: &Global) -> Result<(), BoxError> {
     let engine = session::engine().await?;
     let settings = config::settings(Default::default(), None, spec.clone(), None)?;
     let made = certs::renew(&session.state, &spec, OffsetDateTime::now_utc())?;
-    report::tell(format_args!(
-        "issued {} certificates anew; components are started again with them",
-        made.actions.len() - authorities()
-    ));
+    let leaves = made.actions.iter().filter(|(id, _)| issuer(*id).is_some()).count();
+    report::tell(format_args!("issued {leaves} certificates anew; components are started again with them"));
     up::apply(global, &session, &engine, settings, Some(&spec)).await
-}
-
-fn authorities() -> usize {
-    CERTS.iter().filter(|spec| spec.issuer.is_none()).count()
 }

@@ -248,6 +248,24 @@ async fn missing_images_are_all_in_one_error() {
     assert_eq!(made, [""; 0], "something was made");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubelet_that_does_not_tell_its_certificate_has_a_row_with_the_reason() {
+    let engine = FakeEngine::start();
+    engine.answer("POST /containers/", 404, json!({"message": "No such container: hoist-hoist-node01"}));
+    for (home, why) in [(Home::with(&engine), "No such container"), (Home::new(), "no container engine")] {
+        home.state("hoist").write_spec(&spec("hoist")).unwrap();
+        let (_, ran) = run_beside(home, &["certs", "check", "-o", "json"]).await;
+        assert_eq!(ran.code, exit::NOT_WELL.0, "{}", ran.stderr);
+        let rows: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let row = rows.as_array().unwrap().last().unwrap();
+        assert_eq!(row["name"], "kubelet of node01");
+        let state = row["state"].as_str().unwrap();
+        assert!(state.starts_with("unknown: ") && state.contains(why), "{state}");
+        // It may be stopped: that alone is nothing to renew.
+        assert!(!ran.stderr.contains("kubelet of"), "{}", ran.stderr);
+    }
+}
+
 /// Each alone has room on a host of 8 GiB, and a third that is stopped takes none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_not_started_beside_others_that_leave_no_memory() {
