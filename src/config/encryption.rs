@@ -44,7 +44,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Resources whose provider that writes by `present` is none of those that read by `wanted`.
+/// Resources whose provider that writes by `present` is none of those that read by `wanted`. Which objects an
+/// earlier one has written only etcd knows: that they were written anew is the user's to see to.
 pub(super) fn unreadable(present: Option<&Secret>, wanted: Option<&Secret>) -> Vec<Unreadable> {
     let (present, wanted) = (Encryption::of(present), Encryption::of(wanted));
     let resources: BTreeSet<_> = present.resources().chain(wanted.resources()).collect();
