@@ -1,6 +1,6 @@
 //! Tells a component that may still come up from one that has ended for good.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,13 +24,23 @@ pub struct Watch {
     before: Mutex<BTreeMap<String, (String, u32)>>,
     /// Whether what is not in `before` is known to be new, so that all of its restarts count.
     complete: bool,
+    /// Names of those that were started again, where that is done at all.
+    revived: Option<Mutex<BTreeSet<String>>>,
 }
 
 impl Watch {
     /// One that has seen these already: containers made since have all of their ends counted.
     pub fn after(seen: &[ContainerState]) -> Self {
         let one = |state: &ContainerState| (state.name.clone(), (state.id.clone(), state.restarts));
-        Self { before: Mutex::new(seen.iter().map(one).collect()), complete: true }
+        Self { before: Mutex::new(seen.iter().map(one).collect()), complete: true, revived: None }
+    }
+
+    /// Starts a container that has ended for good once more. One that the engine keeps running ends
+    /// so only when it was stopped: by a run that was cut off, after which the engine goes on with
+    /// the stop and tells until then that the container runs.
+    #[must_use]
+    pub fn reviving(self) -> Self {
+        Self { revived: Some(Mutex::default()), ..self }
     }
 
     /// Succeeds while a container runs or has a chance to; fails once it has ended for good.
@@ -43,6 +53,9 @@ impl Watch {
         };
         let name = name.to_owned();
         if let Status::Exited { code, oom_killed } = state.status {
+            if self.may_revive(&name) {
+                return Ok(runtime.start(&name).await?);
+            }
             let log = runtime.logs(&name, LOG_TAIL).await?;
             return Err(ContainerError::Ended { name, code, oom_killed, log });
         }
@@ -56,6 +69,12 @@ impl Watch {
             }
             _ => Ok(()),
         }
+    }
+
+    fn may_revive(&self, name: &str) -> bool {
+        let revived = self.revived.as_ref();
+        revived
+            .is_some_and(|names| names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()))
     }
 
     /// How often a container has ended since the first look. That look may come after the first ends
@@ -98,6 +117,13 @@ mod tests {
         let told = Watch::after(&[state("id", 7)]);
         assert_eq!(told.ends("name", &state("id", 8)), 1);
         assert_eq!(told.ends("other", &state("other", 2)), 2);
+    }
+
+    #[test]
+    fn one_that_was_stopped_is_started_once() {
+        assert!(!Watch::default().may_revive("name"));
+        let watch = Watch::default().reviving();
+        assert_eq!(["a", "a", "b"].map(|name| watch.may_revive(name)), [true, false, true]);
     }
 
     #[test]
