@@ -107,14 +107,17 @@ fn of_one(error: &(dyn Error + 'static)) -> Vec<String> {
 fn ensure_images(missing: &[String]) -> String {
     let vm = format!("{REPOSITORY}/{}:", Role::Vm.name());
     let kind = if missing.iter().any(|image| image.starts_with(&vm)) { " --node-kind vm" } else { "" };
-    let kine = format!("{REPOSITORY}/{}:", Role::Kine.name());
-    let kine = if missing.iter().any(|image| image.starts_with(&kine)) { " --kine" } else { "" };
+    let asked = |role: Role, flag| {
+        let image = format!("{REPOSITORY}/{}:", role.name());
+        if missing.iter().any(|missing| missing.starts_with(&image)) { flag } else { "" }
+    };
+    let (kine, registry) = (asked(Role::Kine, " --kine"), asked(Role::Registry, " --registry"));
     let own = missing.iter().filter(|image| image.starts_with(REPOSITORY));
     let version =
         own.filter_map(|image| image.rsplit(':').next()).find_map(|tag| KubernetesVersion::parse(tag).ok());
     let version = version.filter(|version| *version != KubernetesVersion::DEFAULT);
     let version = version.map(|version| format!(" --kubernetes {version}")).unwrap_or_default();
-    format!("`hoist images ensure{kind}{kine}{version}` gets or builds what is missing")
+    format!("`hoist images ensure{kind}{registry}{kine}{version}` gets or builds what is missing")
 }
 
 #[cfg(test)]
@@ -129,6 +132,7 @@ mod tests {
         let hint = |name: &str| ensure_images(&[format!("localhost/hoist/{name}:v1.36.3")]);
         assert_eq!(hint("vm"), "`hoist images ensure --node-kind vm` gets or builds what is missing");
         assert_eq!(hint("kine"), "`hoist images ensure --kine` gets or builds what is missing");
+        assert_eq!(hint("registry"), "`hoist images ensure --registry` gets or builds what is missing");
         assert_eq!(hint("node"), "`hoist images ensure` gets or builds what is missing");
     }
 

@@ -252,6 +252,12 @@ pub struct UpArgs {
     /// engine's choice (repeatable) [default address: 127.0.0.1]
     #[arg(long, value_name = "[IP:]HOST:PORT[/udp][@NODE]")]
     pub port: Vec<String>,
+    /// Make a registry that nodes pull from, published on 127.0.0.1 for `docker push localhost:PORT/…`
+    #[arg(long)]
+    pub registry: bool,
+    /// Port of 127.0.0.1 that it is published on; with --registry [default: 0, one of the engine's choice]
+    #[arg(long, value_name = "PORT")]
+    pub registry_port: Option<u16>,
     /// Another name or address the API server's certificate is valid for (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub extra_san: Vec<String>,

@@ -45,6 +45,9 @@ pub enum ImagesCommand {
         /// The images that stand in for kubevirtci's own tools too
         #[arg(long)]
         kubevirtci: bool,
+        /// The image of a registry too, for clusters with `--registry`
+        #[arg(long)]
+        registry: bool,
         /// The image of kine too, for clusters with `etcd.backend: kine`
         #[arg(long)]
         kine: bool,
@@ -112,6 +115,7 @@ pub(super) async fn ensure(
     archive_dir: Option<PathBuf>,
     kind: NodeKindArg,
     kubevirtci: bool,
+    registry: bool,
     kine: bool,
 ) -> Result<(), BoxError> {
     let version = version(arg)?;
@@ -122,6 +126,9 @@ pub(super) async fn ensure(
     }
     if kubevirtci {
         needs.push(Need::Kubevirtci);
+    }
+    if kubevirtci || registry {
+        needs.push(Need::Registry);
     }
     if kine {
         needs.push(Need::Kine);

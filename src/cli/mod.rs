@@ -111,8 +111,8 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
         Command::Logs(args) => logs::run(&global, args).await,
         Command::Images(command) => match command {
             ImagesCommand::List { version, output } => images::list(&version, output.output).await,
-            ImagesCommand::Ensure { version, archive, node_kind, kubevirtci, kine } => {
-                images::ensure(&version, archive, node_kind, kubevirtci, kine).await
+            ImagesCommand::Ensure { version, archive, node_kind, kubevirtci, registry, kine } => {
+                images::ensure(&version, archive, node_kind, kubevirtci, registry, kine).await
             }
             ImagesCommand::Build { version, images } => images::build(&version, &images).await,
             ImagesCommand::Save { version, dir } => images::save(&version, &dir).await,

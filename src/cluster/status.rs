@@ -11,7 +11,7 @@ use hoist_phases::phases::network::{attach, mapped_at};
 use hoist_phases::phases::{machines, placement, steward};
 use hoist_phases::ports::{ContainerState, KubeApi, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{Backend, ClusterSpec, Component, EtcdSpec, PortMapping, Protocol};
+use hoist_phases::spec::{Backend, ClusterSpec, Component, EtcdSpec, PortMapping, Protocol, REGISTRY_PORT};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -313,8 +313,13 @@ fn describe(
     api_port: u16,
 ) -> ComponentStatus {
     // Ports belong to the namespace: the owner publishes them for whoever listens.
-    let published = owner.filter(|_| component == Component::ApiServer).map(|owner| &owner.published);
-    let endpoint = published.and_then(|ports| ports.iter().find(|port| port.container == api_port));
+    let listens = match component {
+        Component::ApiServer => Some(api_port),
+        Component::Registry => Some(REGISTRY_PORT),
+        _ => None,
+    };
+    let published = owner.map(|owner| owner.published.as_slice()).unwrap_or_default();
+    let endpoint = published.iter().find(|port| Some(port.container) == listens);
     let started = container.map(|c| c.started_at.clone()).filter(|started| !started.is_empty());
     ComponentStatus {
         name: component.name().to_owned(),

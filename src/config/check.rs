@@ -4,8 +4,8 @@ use hoist_phases::pki::San;
 use hoist_phases::spec::networking::API_PORT;
 use hoist_phases::spec::{Backend, ClusterSpec, Component};
 
-use super::ports;
 use super::problem::{Problem, Problems};
+use super::{ports, registry};
 
 /// Least tmpfs etcd starts in: it allocates two 64 MB segments of its log at once.
 const MIN_TMPFS: u64 = 192 << 20;
@@ -38,6 +38,7 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
         problems.push(Problem::new("apiServer.port", spec.api_port(), rule));
     }
     ports::check(spec, problems);
+    registry::check(spec, problems);
     etcd(spec, problems);
     authentication(spec, problems);
 }
@@ -70,6 +71,9 @@ fn owner(spec: &ClusterSpec, container: &str, problems: &mut Problems) {
     }
     if spec.api_port() != API_PORT {
         refuse("apiServer.port", "whoever made the container leads to 6443; leave it out");
+    }
+    if spec.registry.is_some() {
+        refuse("registry", "the container's maker has published its ports; leave it out");
     }
     if spec.control_plane_endpoint.is_some() {
         refuse("controlPlaneEndpoint", "nodes dial the address on br0; leave it out");

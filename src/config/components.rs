@@ -108,6 +108,9 @@ fn problems_of_args(
             (Component::Steward, _) => {
                 refuse(flag, value, "the steward is told by `placement`; it takes no flags")
             }
+            (Component::Registry, _) => {
+                refuse(flag, value, "the registry reads its image's configuration; it takes no flags")
+            }
             (Component::Dnsmasq, _) => {
                 refuse(flag, value, "dnsmasq reads hoist's own configuration; it takes no flags")
             }

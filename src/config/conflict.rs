@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hoist_phases::spec::{
     ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner,
-    PortMapping, VmSize,
+    PortMapping, Registry, VmSize,
 };
 use serde_json::{Value, json};
 
@@ -82,6 +82,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         control_plane_endpoint,
         listen_address,
         ports,
+        registry,
         extra_sans: _,
         token: _,
         token_ttl: _,
@@ -141,6 +142,11 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     let prefix = |etcd: &EtcdSpec| etcd.backend.external().map_or("none".to_owned(), |e| e.prefix.clone());
     compare("etcd.external.prefix", prefix(&present.etcd), prefix(etcd));
     compare("ports", port_names(&present.ports), port_names(ports));
+    // Nodes know it by its port, which the owner of the namespace publishes.
+    let at = |registry: &Option<Registry>| {
+        registry.map_or("none".to_owned(), |registry| format!("port {}", registry.port))
+    };
+    compare("registry", at(&present.registry), at(registry));
     compare("etcd.durable", present.etcd.durable.to_string(), etcd.durable.to_string());
     compare("etcd.tmpfsSize", present.etcd.tmpfs_bytes.to_string(), etcd.tmpfs_bytes.to_string());
     compare("cni", cni_name(&present.cni), cni_name(cni));

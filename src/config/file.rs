@@ -48,6 +48,8 @@ pub struct ClusterFile {
     pub listen_address: Option<String>,
     /// Ports of the host that lead to ports of the nodes.
     pub ports: Option<Vec<PortFile>>,
+    #[serde(default)]
+    pub registry: RegistryFile,
     /// Names and addresses that the API server's certificate is valid for too.
     pub extra_sans: Option<Vec<String>>,
     #[serde(default)]
@@ -98,6 +100,16 @@ pub struct ClusterFile {
 pub struct OwnerFile {
     /// Name of a container whose network namespace is used instead of one of hoist's own.
     pub attach: Option<String>,
+}
+
+/// A registry of the cluster's own, which nodes pull from.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegistryFile {
+    /// `true` makes one.
+    pub enabled: Option<bool>,
+    /// Of 127.0.0.1, to push to; 0, the default, is one of the engine's choice.
+    pub port: Option<u16>,
 }
 
 /// A port of the host that leads to a port of the nodes.

@@ -31,6 +31,8 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
         control_plane_endpoint,
         listen,
         port,
+        registry,
+        registry_port,
         extra_san,
         ca_cert,
         ca_key,
@@ -89,6 +91,9 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     // Lists are replaced as a whole.
     let ports = listed(port).map(|ports| ports.iter().map(|text| ports::from_flag(text)).collect());
     layer.put(&mut file.ports, ports, "ports", "--port");
+    let own = &mut file.registry;
+    layer.put(&mut own.enabled, registry.then_some(true), "registry.enabled", "--registry");
+    layer.put(&mut own.port, registry_port, "registry.port", "--registry-port");
     layer.put(&mut file.extra_sans, listed(extra_san), "extraSans", "--extra-san");
     layer.put(&mut file.ca.cert, ca_cert, "ca.cert", "--ca-cert");
     layer.put(&mut file.ca.key, ca_key, "ca.key", "--ca-key");

@@ -24,6 +24,7 @@ mod pem;
 mod placement;
 mod ports;
 mod problem;
+mod registry;
 mod resolve;
 mod schema;
 mod source;

@@ -17,7 +17,7 @@ use super::nodes::NodeFlags;
 use super::problem::{Invalid, Problem};
 use super::{
     api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement,
-    ports, units, wait,
+    ports, registry, units, wait,
 };
 use crate::cli::args::{Global, UpArgs};
 use crate::cluster::export::vacant;
@@ -71,6 +71,7 @@ pub(super) fn resolve(
         control_plane_endpoint,
         listen_address,
         ports,
+        registry,
         extra_sans,
         // These name files, which were read before.
         ca: _,
@@ -127,6 +128,7 @@ pub(super) fn resolve(
     if let Some(files) = ports {
         spec.ports = ports::mappings(files, &mut problems);
     }
+    registry::apply(&mut spec.registry, registry, &mut problems);
     set(&mut spec.cni, cni);
     components::apply(&mut spec, components, &mut problems);
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
@@ -177,6 +179,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         control_plane_endpoint: None,
         listen_address: None,
         ports: Vec::new(),
+        registry: None,
         extra_sans: Vec::new(),
         token,
         token_ttl: TokenTtl::default(),

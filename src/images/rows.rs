@@ -295,8 +295,8 @@ pub const IMAGES: &[ImageSpec] = &[
     ImageSpec {
         role: Role::Registry,
         name: "registry",
-        summary: "registry of a kubevirtci cluster",
-        need: Need::Kubevirtci,
+        summary: "registry of a cluster, which its nodes pull from",
+        need: Need::Registry,
         parent: Parent::Scratch,
         files: &[file!("registry" / "Dockerfile"), file!("registry" / "config.yml")],
         programs: &[Program::Tool {

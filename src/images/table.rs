@@ -36,7 +36,7 @@ pub enum Role {
     Node,
     /// A worker node as a virtual machine.
     Vm,
-    /// Where the users of a kubevirtci cluster push their images.
+    /// Where the users of a cluster push their images.
     Registry,
     /// hoist in the place of kubevirtci's gocli.
     Gocli,
@@ -51,6 +51,8 @@ pub enum Need {
     VmNodes,
     /// Clusters of kubevirtci.
     Kubevirtci,
+    /// Clusters with a registry of their own, those of kubevirtci among them.
+    Registry,
     /// Clusters that keep their data with kine.
     Kine,
     /// Other images, as long as they are built.

@@ -36,6 +36,7 @@ mod parallel;
 mod placement_policy;
 mod ports;
 mod reach;
+mod registry;
 mod remote_engine;
 mod runtime;
 mod runtime_files;

@@ -12,6 +12,7 @@ use hoist_phases::spec::{
 };
 
 mod policies;
+mod registries;
 
 const HEADER: &str = "apiVersion: hoist.dev/v1alpha1\nkind: Cluster\n";
 
@@ -89,6 +90,8 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
         &["--port=8080:30080", "--port=0.0.0.0:0:53/udp@node02"],
         "ports: [{host: 8080, port: 30080}, {host: '0.0.0.0:0', port: 53, protocol: UDP, node: node02}]",
     ),
+    ("registry", &["--registry"], "registry: {enabled: true}"),
+    ("registry-port", &["--registry", "--registry-port=5001"], "registry: {enabled: true, port: 5001}"),
     ("no-roles", &["--no-roles"], "placement: {roles: []}"),
     ("no-spread", &["--no-spread"], "placement: {spread: {enabled: false}}"),
     ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),

@@ -73,7 +73,7 @@ async fn boot(works: &'static [&str]) -> Result<(), PhaseError> {
         timeout: Duration::from_secs(5),
     };
     let api = "127.0.0.1:6443".parse()?;
-    cx.outputs.network.set(NetworkFacts { api, mtu: 1500, nofile: 1024 });
+    cx.outputs.network.set(NetworkFacts { registry: None, api, mtu: 1500, nofile: 1024 });
     let phase = PHASES.iter().find(|phase| phase.id == PhaseId::Machines).unwrap();
     (phase.run)(&cx).await.map(drop)
 }

@@ -35,6 +35,7 @@ fn plans_of_new_clusters() {
         ("no_nodes", "nodes: []"),
         ("dual_stack_vms", "networking: {ipFamily: dual}\nnodes: [{kind: vm, count: 2, memory: 4Gi}]"),
         ("konnectivity", "reach: konnectivity\ncni: none"),
+        ("registry", "registry: {enabled: true}"),
         ("attached", "owner: {attach: theirs}"),
     ] {
         insta::assert_snapshot!(format!("new_{name}"), new(yaml));

@@ -34,7 +34,8 @@ pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let konnectivity = (spec.reach == Reach::Konnectivity).then_some("konnectivity-server");
     let registry = spec.owner.attach().and_then(|attach| attach.registry.as_ref());
     let pushed = konnectivity.and(registry).map(|_| "konnectivity-agent");
-    let named = control_plane.into_iter().chain([store]).chain(konnectivity).chain(pushed);
+    let own = spec.registry.map(|_| "registry");
+    let named = control_plane.into_iter().chain([store]).chain(konnectivity).chain(pushed).chain(own);
     let mut all: Vec<_> = named.map(|name| reference(spec, name)).collect();
     let given = spec.nodes.iter().any(|node| node.image.is_some());
     let addons = addons(spec).into_iter().filter(|_| given);

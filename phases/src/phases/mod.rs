@@ -27,6 +27,7 @@ mod postmortem;
 pub mod preflight;
 mod preload;
 pub mod preview;
+mod registry;
 pub mod running;
 mod skew;
 pub mod steward;
@@ -79,6 +80,7 @@ phase_ids! {
     Cni = "cni",
     CoreDns = "coredns",
     Konnectivity = "konnectivity",
+    Registry = "registry",
     Steward = "steward",
     Nodes = "nodes",
     Addons = "addons",
@@ -214,6 +216,12 @@ pub static PHASES: &[Phase] = &[
         run: konnectivity::run,
     },
     Phase {
+        id: PhaseId::Registry,
+        after: &[PhaseId::ControlPlane],
+        summary: "a registry whose images nodes pull, where one is asked for",
+        run: registry::run,
+    },
+    Phase {
         id: PhaseId::Steward,
         after: &[PhaseId::ControlPlane],
         summary: "the keeper of routes to pods, roles of nodes and the spreading of replicas",
@@ -227,7 +235,7 @@ pub static PHASES: &[Phase] = &[
     },
     Phase {
         id: PhaseId::Addons,
-        after: &[PhaseId::Cni, PhaseId::Placement, PhaseId::Nodes],
+        after: &[PhaseId::Cni, PhaseId::Placement, PhaseId::Registry, PhaseId::Nodes],
         summary: "the manifests of the configuration, in order, each ready before the next",
         run: addons::run,
     },

@@ -41,6 +41,8 @@ impl<T> Slot<T> {
 pub struct NetworkFacts {
     /// Where the engine published the API port on the host.
     pub api: SocketAddr,
+    /// Where it published the cluster's registry, when there is one.
+    pub registry: Option<SocketAddr>,
     /// MTU of the engine's network in bytes; br0, DHCP and the CNI follow it.
     pub mtu: u32,
     /// Hard limit of open files in a container of this engine.

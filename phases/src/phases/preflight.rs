@@ -11,7 +11,7 @@ use crate::events::Outcome;
 use crate::phases::network::attach;
 use crate::phases::{Context, control_plane, etcd, images, konnectivity, machines, steward};
 use crate::ports::EngineInfo;
-use crate::spec::{ClusterSpec, Component, NodeSpec, mapped};
+use crate::spec::{ClusterSpec, Component, NodeSpec, REGISTRY_PORT, mapped};
 
 /// What the control plane takes beside etcd's tmpfs, resident, measured idle: 0.5 GiB and some air.
 const CONTROL_PLANE_BYTES: u64 = 768 << 20;
@@ -131,6 +131,7 @@ fn wanted_ports(spec: &ClusterSpec) -> Vec<(Component, u16, Option<&'static str>
         (Component::ApiServer, spec.api_port(), Some("secure-port")),
         (Component::ControllerManager, control_plane::CONTROLLER_MANAGER_PORT, Some("secure-port")),
         (Component::Scheduler, control_plane::SCHEDULER_PORT, Some("secure-port")),
+        (Component::Registry, REGISTRY_PORT, None),
         (Component::Konnectivity, konnectivity::AGENT_PORT, Some("agent-port")),
         (Component::Konnectivity, konnectivity::ADMIN_PORT, Some("admin-port")),
         (Component::Konnectivity, konnectivity::HEALTH_PORT, Some("health-port")),

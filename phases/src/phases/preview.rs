@@ -5,6 +5,7 @@
 //! record and the engine (a container that was removed) is the business of `hoist status`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use serde::Serialize;
 
@@ -13,11 +14,11 @@ use crate::object::Object;
 use crate::phases::network::attach;
 use crate::phases::{
     PHASES, PhaseId, addons, bootstrap_config, bootstrap_rbac, cni, control_plane, coredns, etcd,
-    konnectivity, kube_proxy, machines, network, placement, steward,
+    konnectivity, kube_proxy, machines, network, placement, registry, steward,
 };
 use crate::pki::{CERTS, PkiInputs, SanRule, Use};
 use crate::ports::ContainerSpec;
-use crate::spec::{ClusterSpec, Cni, Component, Owner, Reach};
+use crate::spec::{ClusterSpec, Cni, Component, Owner, PortMapping, Reach};
 
 /// What a run would do with one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -157,6 +158,16 @@ fn things(id: PhaseId, spec: &ClusterSpec) -> Result<Things, PhaseError> {
             all
         }
         PhaseId::Konnectivity => Things::new(),
+        PhaseId::Registry => match spec.registry {
+            Some(asked) => {
+                // The port that was asked for stands for the one that the engine will give.
+                let published = SocketAddr::new(PortMapping::LOOPBACK, asked.port);
+                let mut all = keyed(spec, Component::Registry, registry::container(spec, 0))?;
+                all.extend(of_objects(&[registry::hosting(published)?]));
+                all
+            }
+            None => Things::new(),
+        },
         PhaseId::Steward => {
             let container = steward::container(spec, Vec::new(), 0, String::new())?;
             let mut all = keyed(spec, Component::Steward, container)?;

@@ -108,7 +108,7 @@ mod tests {
     fn each_component_gets_the_keys_it_uses_and_no_other() -> Result<(), Box<dyn std::error::Error>> {
         let inputs = PkiInputs::new(&test_spec())?;
         let pki = reconcile(&Files::new(), &inputs, datetime!(2030-01-01 12:00 UTC))?.pki;
-        let expected: [(Component, &[&str]); 9] = [
+        let expected: [(Component, &[&str]); 10] = [
             (Component::Owner, &[]),
             (Component::Dnsmasq, &[]),
             (Component::Etcd, &["etcd/ca.crt", "etcd/server.crt", "etcd/server.key"]),
@@ -134,6 +134,7 @@ mod tests {
             (Component::ControllerManager, &["ca.crt", "ca.key", "front-proxy-ca.crt", "sa.key"]),
             (Component::Scheduler, &[]),
             (Component::Konnectivity, &["konnectivity-server.crt", "konnectivity-server.key"]),
+            (Component::Registry, &[]),
             (Component::Steward, &[]),
         ];
         for (component, names) in expected {

@@ -224,7 +224,8 @@ impl Kubeconfigs {
             | Component::Dnsmasq
             | Component::Etcd
             | Component::Kine
-            | Component::ApiServer => return None,
+            | Component::ApiServer
+            | Component::Registry => return None,
         };
         let path = format!("/etc/kubernetes/{name}");
         Some(FileEntry { path, mode: 0o600, content: content.clone().into_bytes() })

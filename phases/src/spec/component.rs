@@ -25,6 +25,9 @@ pub enum Component {
     /// The control plane's end of konnectivity; only there with [`super::Reach::Konnectivity`].
     #[serde(rename = "konnectivity-server")]
     Konnectivity,
+    /// Only there when it is asked for ([`super::Registry`]).
+    #[serde(rename = "registry")]
+    Registry,
     /// What follows the nodes once `up` has returned: routes, roles, spreading.
     #[serde(rename = "steward")]
     Steward,
@@ -32,7 +35,7 @@ pub enum Component {
 
 impl Component {
     /// In start order; removal goes the other way.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Owner,
         Self::Dnsmasq,
         Self::Etcd,
@@ -41,12 +44,13 @@ impl Component {
         Self::ControllerManager,
         Self::Scheduler,
         Self::Konnectivity,
+        Self::Registry,
         Self::Steward,
     ];
 
     /// Whether it is part of each cluster, whatever its settings ([`super::ClusterSpec::runs`]).
     pub fn is_in_every_cluster(self) -> bool {
-        !matches!(self, Self::Etcd | Self::Kine | Self::Konnectivity)
+        !matches!(self, Self::Etcd | Self::Kine | Self::Konnectivity | Self::Registry)
     }
 
     pub fn name(self) -> &'static str {
@@ -59,6 +63,7 @@ impl Component {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Konnectivity => "konnectivity-server",
+            Self::Registry => "registry",
             Self::Steward => "steward",
         }
     }
@@ -102,6 +107,8 @@ impl ComponentSpec {
             Component::ApiServer => (4096, 16000),
             Component::ControllerManager | Component::Scheduler => (2048, 8000),
             Component::Konnectivity => (1024, 4000),
+            // The page cache of what is pushed counts too.
+            Component::Registry => (1024, 4000),
             Component::Steward => (256, 1000),
         };
         Self { component, extra_args: BTreeMap::new(), memory_bytes: memory_mib * MIB, cpu_millis }

@@ -18,6 +18,7 @@ mod owner;
 mod placement;
 mod port;
 mod reach;
+mod registry;
 mod secret;
 mod subnets;
 mod token;
@@ -48,6 +49,7 @@ pub use placement::{
 };
 pub use port::{FIRST_MAPPED, MAX_MAPPINGS, PortMapping, Protocol, mapped};
 pub use reach::Reach;
+pub use registry::{REGISTRY_HOST, REGISTRY_PORT, Registry};
 pub use secret::Secret;
 pub use subnets::{Subnets, SubnetsError};
 pub use token::{BootstrapToken, TokenError};
@@ -73,6 +75,9 @@ pub struct ClusterSpec {
     /// Ports of the engine's host that lead to ports of the nodes.
     #[serde(default)]
     pub ports: Vec<PortMapping>,
+    /// A registry of the cluster's own; none unless asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
     /// Names and addresses, beyond those hoist knows, that the API server's certificate is valid for.
     pub extra_sans: Vec<String>,
     pub token: BootstrapToken,
@@ -126,6 +131,7 @@ impl ClusterSpec {
         match component {
             Component::Etcd | Component::Kine => self.etcd.backend.component() == Some(component),
             Component::Konnectivity => self.reach == Reach::Konnectivity,
+            Component::Registry => self.registry.is_some(),
             _ => true,
         }
     }
@@ -184,6 +190,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
         control_plane_endpoint: None,
         listen_address: None,
         ports: Vec::new(),
+        registry: None,
         extra_sans: Vec::new(),
         token: BootstrapToken::parse("abcdef.0123456789abcdef").unwrap(),
         token_ttl: TokenTtl::default(),

@@ -1,6 +1,7 @@
 //! machines: the nodes that hoist starts, booted and on br0, not yet part of the cluster.
 
 mod container;
+mod settings;
 mod vm;
 
 use futures_util::FutureExt;
@@ -80,6 +81,7 @@ async fn start(cx: &Context, node: &NodeSpec, mtu: u32) -> Result<bool, PhaseErr
         tell_kubelet(cx, node).await?;
     }
     if booted {
+        settings::apply(cx, node).await?;
         cx.events.step(PhaseId::Machines, format!("{} booted", node.name()));
     }
     Ok(booted)

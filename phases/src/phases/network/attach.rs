@@ -103,7 +103,7 @@ pub(super) async fn apply(cx: &Context, attach: &Attach) -> Result<Outcome, Phas
     let api = published_port(runtime, &attach.container, API_PORT).await?;
     cx.events.step(PhaseId::Network, format!("API port published at {api}, in {}", attach.container));
     let mtu = look.mtu.unwrap_or_default();
-    cx.outputs.network.set(NetworkFacts { api, mtu, nofile: look.nofile });
+    cx.outputs.network.set(NetworkFacts { api, registry: None, mtu, nofile: look.nofile });
     Ok(Outcome::changed(changed))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use crate::spec::networking::Networking;
-use crate::spec::{ClusterSpec, Family, MAX_NODE_NUMBER, NodeKind, NodeSpec};
+use crate::spec::{ClusterSpec, Family, MAX_NODE_NUMBER, NodeKind, NodeSpec, REGISTRY_HOST};
 
 /// Serves names and leases in the families of the cluster. Every node number has its lease and name
 /// reserved, so that a node added later needs no reload.
@@ -69,6 +69,10 @@ pub(super) fn configuration(spec: &ClusterSpec) -> String {
         for address in addresses {
             let _ = writeln!(conf, "host-record={name},{address}");
         }
+    }
+    if spec.registry.is_some() {
+        let addresses = joined(networking, |family| family.control_plane().to_string());
+        let _ = writeln!(conf, "host-record={REGISTRY_HOST},{addresses}");
     }
     // Nodes know the endpoint's name even where nobody else resolves it.
     if let Some(endpoint) = spec.control_plane_endpoint.as_ref().filter(|e| e.host.parse::<IpAddr>().is_err())

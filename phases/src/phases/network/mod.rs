@@ -23,7 +23,9 @@ use crate::ports::{
     ContainerPort, ContainerSpec, ContainerState, FileEntry, Mount, MountKind, Network, PublishedPort,
     Runtime,
 };
-use crate::spec::{ClusterSpec, Component, Family, Owner, PortMapping, Protocol, Subnets, mapped};
+use crate::spec::{
+    ClusterSpec, Component, Family, Owner, PortMapping, Protocol, REGISTRY_PORT, Subnets, mapped,
+};
 
 /// User and group of every container that needs no root: the `nonroot` of many images.
 pub const NONROOT: &str = "65532:65532";
@@ -44,6 +46,14 @@ enum NetworkError {
     )]
     Mapped {
         ports: String,
+        #[source]
+        source: ContainerError,
+    },
+    #[error(
+        "registry.port {port}: the engine's host can't publish it; name a port that is free there, or 0 for any that is"
+    )]
+    Registry {
+        port: u16,
         #[source]
         source: ContainerError,
     },
@@ -87,13 +97,14 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let owner_name = component_name(&cx.spec, Component::Owner);
     let owner_state = runtime.inspect(&owner_name).await?.ok_or(ContainerError::Gone(owner_name))?;
     let api = published_at(&owner_state, cx.spec.api_port())?;
+    let registry = cx.spec.registry.map(|_| published_at(&owner_state, REGISTRY_PORT)).transpose()?;
     let (mtu, nofile) = namespace_facts(runtime, &component_name(&cx.spec, Component::Dnsmasq)).await?;
     let who = if api.ip().is_loopback() { "" } else { ": whoever reaches that address can talk to it" };
     cx.events.step(PhaseId::Network, format!("API port published at {api}{who}"));
     for (mapping, host) in mapped_at(&cx.spec.ports, &owner_state.published) {
         cx.events.step(PhaseId::Network, format!("{host} leads to {mapping}"));
     }
-    cx.outputs.network.set(NetworkFacts { api, mtu, nofile });
+    cx.outputs.network.set(NetworkFacts { api, registry, mtu, nofile });
     Ok(Outcome::changed(owner_changed || changed))
 }
 
@@ -109,6 +120,7 @@ pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
     owner.user = Some(NONROOT.to_owned());
     owner.publish = published(spec);
     owner.publish.extend(relayed(spec));
+    owner.publish.extend(registry(spec));
     // The namespace routes between nodes, and from them to the outside.
     owner.sysctls = sysctls(spec);
     owner.mounts = etcd_data(spec).into_iter().collect();
@@ -135,6 +147,12 @@ fn relayed(spec: &ClusterSpec) -> impl Iterator<Item = ContainerPort> {
         host: *host,
         protocol: *protocol,
     })
+}
+
+/// The cluster's registry, which whoever reaches it may write to: on loopback alone.
+fn registry(spec: &ClusterSpec) -> Option<ContainerPort> {
+    let host = SocketAddr::new(PortMapping::LOOPBACK, spec.registry?.port);
+    Some(ContainerPort { container: REGISTRY_PORT, host, protocol: Protocol::Tcp })
 }
 
 /// `ADDRESS,PORT,PORT-HERE`: what nodes send to the endpoint, the namespace serves itself. By way of
@@ -278,6 +296,10 @@ fn listen_trouble(spec: &ClusterSpec, error: ContainerError) -> PhaseError {
             let ports: Vec<_> =
                 relayed(spec).map(|port| format!("{}/{}", port.host, port.protocol.lower())).collect();
             NetworkError::Mapped { ports: ports.join(", "), source: error }.into()
+        }
+        None if about_a_port && spec.registry.is_some() => {
+            let port = spec.registry.map(|registry| registry.port).unwrap_or_default();
+            NetworkError::Registry { port, source: error }.into()
         }
         _ => error.into(),
     }
