@@ -258,6 +258,18 @@ pub struct UpArgs {
     /// Port of 127.0.0.1 that it is published on; with --registry [default: 0, one of the engine's choice]
     #[arg(long, value_name = "PORT")]
     pub registry_port: Option<u16>,
+    /// Where nodes ask first for the images of a registry (repeatable, in order)
+    #[arg(long, value_name = "REGISTRY=URL")]
+    pub mirror: Vec<String>,
+    /// Proxy through which nodes pull images over http [default: none, whatever the environment says]
+    #[arg(long, value_name = "URL")]
+    pub http_proxy: Option<String>,
+    /// The same over https
+    #[arg(long, value_name = "URL")]
+    pub https_proxy: Option<String>,
+    /// What nodes reach without it, beside all of the cluster's own (repeatable)
+    #[arg(long, value_name = "HOST|DOMAIN|CIDR", value_delimiter = ',')]
+    pub no_proxy: Vec<String>,
     /// Another name or address the API server's certificate is valid for (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub extra_san: Vec<String>,

@@ -17,7 +17,7 @@ fn class(container: &ContainerState) -> u8 {
         0
     } else if is(Component::Etcd) || is(Component::Kine) {
         1
-    } else if is(Component::ApiServer) || is(Component::Konnectivity) {
+    } else if is(Component::ApiServer) || is(Component::Konnectivity) || is(Component::Registry) {
         2
     } else if role == machines::ROLE {
         3

@@ -5,7 +5,7 @@ use hoist_phases::spec::networking::API_PORT;
 use hoist_phases::spec::{Backend, ClusterSpec, Component};
 
 use super::problem::{Problem, Problems};
-use super::{ports, registry};
+use super::{mirrors, ports, registry};
 
 /// Least tmpfs etcd starts in: it allocates two 64 MB segments of its log at once.
 const MIN_TMPFS: u64 = 192 << 20;
@@ -39,6 +39,7 @@ pub(super) fn spec(spec: &ClusterSpec, problems: &mut Problems) {
     }
     ports::check(spec, problems);
     registry::check(spec, problems);
+    mirrors::check(spec, problems);
     etcd(spec, problems);
     authentication(spec, problems);
 }

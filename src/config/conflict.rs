@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hoist_phases::spec::{
     ClusterName, ClusterSpec, Cni, Endpoint, EtcdSpec, Family, Networking, NodeKind, NodeSpec, Owner,
-    PortMapping, Registry, VmSize,
+    PortMapping, Proxy, Registry, VmSize,
 };
 use serde_json::{Value, json};
 
@@ -83,6 +83,8 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         listen_address,
         ports,
         registry,
+        proxy,
+        mirrors,
         extra_sans: _,
         token: _,
         token_ttl: _,
@@ -154,6 +156,10 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
     // What nodes have read when they joined stays with them.
     let json = |value: Value| value.to_string();
     compare("featureGates", json(json!(present.feature_gates)), json(json!(feature_gates)));
+    compare("images.mirrors", json(json!(present.mirrors)), json(json!(mirrors)));
+    let same = present.proxy.shown() == proxy.shown() && present.proxy != *proxy;
+    let other = if same { ", with another user or password" } else { "" };
+    compare("proxy", proxy_name(&present.proxy), proxy_name(proxy) + other);
     compare("kubelet.config", json(json!(present.kubelet_config)), json(json!(kubelet_config)));
     compare("kubeProxy.config", json(json!(present.kube_proxy_config)), json(json!(kube_proxy_config)));
     let mtu =
@@ -173,6 +179,12 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
 fn port_names(ports: &[PortMapping]) -> String {
     let names: Vec<_> = ports.iter().map(|mapping| format!("{} to {mapping}", mapping.host)).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn proxy_name(proxy: &Proxy) -> String {
+    let said = proxy.shown().into_iter().filter(|(_, value)| !value.is_empty());
+    let said: Vec<_> = said.map(|(field, value)| format!("{field} {value}")).collect();
+    if said.is_empty() { "none".to_owned() } else { said.join(", ") }
 }
 
 fn owner_name(owner: &Owner) -> String {

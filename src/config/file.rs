@@ -50,6 +50,10 @@ pub struct ClusterFile {
     pub ports: Option<Vec<PortFile>>,
     #[serde(default)]
     pub registry: RegistryFile,
+    #[serde(default)]
+    pub images: ImagesFile,
+    #[serde(default)]
+    pub proxy: ProxyFile,
     /// Names and addresses that the API server's certificate is valid for too.
     pub extra_sans: Option<Vec<String>>,
     #[serde(default)]
@@ -110,6 +114,26 @@ pub struct RegistryFile {
     pub enabled: Option<bool>,
     /// Of 127.0.0.1, to push to; 0, the default, is one of the engine's choice.
     pub port: Option<u16>,
+}
+
+/// Where images come from.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImagesFile {
+    /// Where nodes ask first, by the name of the registry: URLs, in order.
+    pub mirrors: Option<BTreeMap<String, Vec<String>>>,
+}
+
+/// The proxies through which nodes pull images. Nothing else goes through them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProxyFile {
+    /// For `http://`: the URL of a proxy.
+    pub http: Option<String>,
+    /// For `https://`: the URL of a proxy.
+    pub https: Option<String>,
+    /// Hosts, domains and ranges that are reached directly, beside the cluster's own.
+    pub no_proxy: Option<Vec<String>>,
 }
 
 /// A port of the host that leads to a port of the nodes.

@@ -4,7 +4,7 @@
 use super::document::Document;
 use super::nodes::{NodeFlags, SizeFlags};
 use super::origin::{Origin, Origins};
-use super::ports;
+use super::{mirrors, ports};
 use crate::cli::args::{NodeSizeArgs, UpArgs};
 
 /// Puts what flags say into the file's fields, each of which they win over. What they say about
@@ -33,6 +33,10 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
         port,
         registry,
         registry_port,
+        mirror,
+        http_proxy,
+        https_proxy,
+        no_proxy,
         extra_san,
         ca_cert,
         ca_key,
@@ -94,6 +98,12 @@ pub(super) fn over(args: UpArgs, document: &mut Document) -> NodeFlags {
     let own = &mut file.registry;
     layer.put(&mut own.enabled, registry.then_some(true), "registry.enabled", "--registry");
     layer.put(&mut own.port, registry_port, "registry.port", "--registry-port");
+    let mirrors = listed(mirror).map(mirrors::from_flags);
+    layer.put(&mut file.images.mirrors, mirrors, "images.mirrors", "--mirror");
+    let proxy = &mut file.proxy;
+    layer.put(&mut proxy.http, http_proxy, "proxy.http", "--http-proxy");
+    layer.put(&mut proxy.https, https_proxy, "proxy.https", "--https-proxy");
+    layer.put(&mut proxy.no_proxy, listed(no_proxy), "proxy.noProxy", "--no-proxy");
     layer.put(&mut file.extra_sans, listed(extra_san), "extraSans", "--extra-san");
     layer.put(&mut file.ca.cert, ca_cert, "ca.cert", "--ca-cert");
     layer.put(&mut file.ca.key, ca_key, "ca.key", "--ca-key");

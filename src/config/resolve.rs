@@ -12,12 +12,12 @@ use hoist_phases::spec::{
 
 use super::Settings;
 use super::document::Document;
-use super::file::{ClusterFile, KubeProxyFile, OwnerFile, PlacementFile};
+use super::file::{ClusterFile, ImagesFile, KubeProxyFile, OwnerFile, PlacementFile};
 use super::nodes::NodeFlags;
 use super::problem::{Invalid, Problem};
 use super::{
-    api_server, check, component_configs, components, endpoint, etcd, layers, networking, nodes, placement,
-    ports, registry, units, wait,
+    api_server, check, component_configs, components, endpoint, etcd, layers, mirrors, networking, nodes,
+    placement, ports, proxy, registry, units, wait,
 };
 use crate::cli::args::{Global, UpArgs};
 use crate::cluster::export::vacant;
@@ -72,6 +72,8 @@ pub(super) fn resolve(
         listen_address,
         ports,
         registry,
+        images: ImagesFile { mirrors },
+        proxy,
         extra_sans,
         // These name files, which were read before.
         ca: _,
@@ -129,6 +131,10 @@ pub(super) fn resolve(
         spec.ports = ports::mappings(files, &mut problems);
     }
     registry::apply(&mut spec.registry, registry, &mut problems);
+    proxy::apply(&mut spec.proxy, proxy, &mut problems);
+    if let Some(mirrors) = mirrors {
+        spec.mirrors = mirrors::of(mirrors, &mut problems);
+    }
     set(&mut spec.cni, cni);
     components::apply(&mut spec, components, &mut problems);
     if let Some(wanted) = nodes::wanted(node_flags, nodes, &mut problems) {
@@ -180,6 +186,8 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         listen_address: None,
         ports: Vec::new(),
         registry: None,
+        proxy: hoist_phases::spec::Proxy::default(),
+        mirrors: BTreeMap::new(),
         extra_sans: Vec::new(),
         token,
         token_ttl: TokenTtl::default(),

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use super::document::drop_nulls;
 use super::file::{
     API_VERSION, AddonFile, ApiServerFile, AuditFile, CaFile, ClusterFile, ComponentFile, EtcdFile,
-    ExternalEtcdFile, KIND, KubeProxyFile, KubeletFile, NetworkingFile, NodeGroup, OwnerFile, PlacementFile,
-    RoleFile, SchedulerFile, SpreadFile,
+    ExternalEtcdFile, ImagesFile, KIND, KubeProxyFile, KubeletFile, NetworkingFile, NodeGroup, OwnerFile,
+    PlacementFile, RoleFile, SchedulerFile, SpreadFile,
 };
 use super::origin::{Origin, Origins};
 use super::{Settings, networking, schema};
@@ -127,7 +127,7 @@ fn record((name, addresses): (&String, &Vec<IpAddr>)) -> (String, Vec<String>) {
 }
 
 /// The file that says all of this, but for what is secret: the token, which `hoist join-command` has,
-/// what encrypts etcd's data, and the keys to an etcd elsewhere.
+/// what encrypts etcd's data, the keys to an etcd elsewhere, and users of proxies with their passwords.
 pub fn file(settings: &Settings) -> ClusterFile {
     let Settings {
         spec,
@@ -152,6 +152,8 @@ pub fn file(settings: &Settings) -> ClusterFile {
         listen_address,
         ports,
         registry,
+        proxy,
+        mirrors,
         extra_sans,
         token: _,
         token_ttl,
@@ -191,6 +193,8 @@ pub fn file(settings: &Settings) -> ClusterFile {
         listen_address: listen_address.map(|address| address.to_string()),
         ports: Some(ports.iter().map(super::ports::file).collect()),
         registry: super::registry::file(*registry),
+        images: ImagesFile { mirrors: Some(mirrors.clone()) },
+        proxy: super::proxy::file(proxy),
         extra_sans: Some(extra_sans.clone()),
         ca: CaFile::default(),
         token: None,

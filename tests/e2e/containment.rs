@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Hoist, archive_files, block, calm, containers, engine, inspect, pid, processes_in, state,
+    Hoist, archive_files, block, calm, containers, engine, inspect, on_node, pid, processes_in, state,
 };
 
 const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
@@ -145,6 +145,16 @@ fn kubeadm_687_no_proxy_variable_reaches_a_component() {
     for container in containers(&shared.hoist.name) {
         let env = inspect(&container.name)["Config"]["Env"].to_string().to_lowercase();
         assert!(!env.contains("proxy="), "{}: {env}", container.name);
+    }
+}
+
+/// Nor the programs of a node, whose webhook calls and pulls would go astray.
+#[test]
+fn kubeadm_2370_no_proxy_variable_reaches_a_node() {
+    let (shared, _calm) = calm();
+    let read = "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -i '_proxy=' || true";
+    for node in ["node01", "node02"] {
+        assert_eq!(on_node(shared, node, read), "", "{node}");
     }
 }
 

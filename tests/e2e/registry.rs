@@ -4,10 +4,21 @@ use bollard::query_parameters::{PushImageOptionsBuilder, TagImageOptionsBuilder}
 use futures_util::TryStreamExt as _;
 use serde_json::json;
 
-use crate::support::{Hoist, block, engine, inspect, remove_image, things};
+use crate::support::{Hoist, block, containers, engine, exec, inspect, remove_image, things};
 
 /// Anything small that goes on running.
 const PAUSE: &str = "localhost/hoist/pause:v1.36.3";
+
+/// Of a proxy, and meant for nobody's eyes.
+const PASSWORD: &str = "n0t-for-logs";
+
+/// What its containerd has in its environment.
+fn containerd_of(machine: &str) -> String {
+    let read = "tr '\\0' '\\n' </proc/$(systemctl show --value --property MainPID containerd)/environ";
+    let output = exec(machine, &["/bin/sh", "-euc", read]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    output.stdout
+}
 
 /// Pushes the image as somebody at the engine's host would, and forgets its name there.
 fn push(repository: &str) {
@@ -33,7 +44,30 @@ fn pod(name: &str, image: &str) -> serde_json::Value {
 #[test]
 fn nodes_pull_what_was_pushed_to_the_host_and_down_leaves_nothing() {
     let hoist = Hoist::new("registry");
-    hoist.ok(&["up", "--registry"]);
+    // A proxy that nobody is at: what goes there fails, and nothing of the cluster's own does.
+    let proxy = format!("http://me:{PASSWORD}@192.0.2.1:3128");
+    let config = hoist.config(&format!(
+        "registry: {{enabled: true}}\nimages: {{mirrors: {{docker.io: ['http://registry:5000']}}}}\nproxy: {{http: '{proxy}', noProxy: [mirror.example]}}\n"
+    ));
+    let up = hoist.run(&["-vv", "up", "--config", &config]);
+    assert!(up.code == Some(0) && !up.stderr.contains(PASSWORD), "{}", up.stderr);
+    let machine = format!("hoist-{}-node01", hoist.name);
+    let environment = containerd_of(&machine);
+    assert!(environment.contains(&format!("HTTP_PROXY={proxy}\n")), "{environment}");
+    let direct = "NO_PROXY=mirror.example,localhost,127.0.0.0/8,::1,.svc,.cluster.local,registry,192.168.66.0/24,\
+                  10.244.0.0/16,10.96.0.0/12\n";
+    assert!(environment.contains(direct), "{environment}");
+    // Components have none of it, and nobody's labels or arguments have the password.
+    for container in containers(&hoist.name) {
+        let all = inspect(&container.name).to_string();
+        assert!(
+            !all.contains(PASSWORD) && !all.to_lowercase().contains("proxy="),
+            "{}: {all}",
+            container.name
+        );
+    }
+    let units = exec(&machine, &["systemctl", "show", "containerd"]).stdout;
+    assert!(units.contains("50-hoist-proxy.conf") && !units.contains(PASSWORD), "{units}");
     let hosting = hoist.get(&["configmap", "--namespace=kube-public", "local-registry-hosting"]);
     let hosting = hosting["data"]["localRegistryHosting.v1"].as_str().expect("KEP-1755's key");
     let pushed_to =
@@ -45,6 +79,7 @@ fn nodes_pull_what_was_pushed_to_the_host_and_down_leaves_nothing() {
     let pods = json!({ "apiVersion": "v1", "kind": "List", "items": [
         pod("by-host", &format!("{pushed_to}/e2e/pause:1")),
         pod("by-name", "registry:5000/e2e/pause:1"),
+        pod("by-mirror", "docker.io/e2e/pause:1"),
     ] });
     hoist.apply(&pods.to_string());
     hoist.kubectl(&["wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s"]);

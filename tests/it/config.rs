@@ -92,6 +92,18 @@ const PAIRS: &[(&str, &[&str], &str)] = &[
     ),
     ("registry", &["--registry"], "registry: {enabled: true}"),
     ("registry-port", &["--registry", "--registry-port=5001"], "registry: {enabled: true, port: 5001}"),
+    (
+        "mirror",
+        &["--mirror=docker.io=https://a.example", "--mirror=docker.io=https://b.example"],
+        "images: {mirrors: {docker.io: ['https://a.example', 'https://b.example']}}",
+    ),
+    ("http-proxy", &["--http-proxy=http://a.example:3128"], "proxy: {http: 'http://a.example:3128'}"),
+    ("https-proxy", &["--https-proxy=http://a.example:3128"], "proxy: {https: 'http://a.example:3128'}"),
+    (
+        "no-proxy",
+        &["--http-proxy=http://a.example:3128", "--no-proxy=a.example,10.0.0.0/8"],
+        "proxy: {http: 'http://a.example:3128', noProxy: [a.example, 10.0.0.0/8]}",
+    ),
     ("no-roles", &["--no-roles"], "placement: {roles: []}"),
     ("no-spread", &["--no-spread"], "placement: {spread: {enabled: false}}"),
     ("skip-phase", &["--skip-phase=cni,coredns"], "skipPhases: [cni, coredns]"),

@@ -17,6 +17,7 @@ mod node;
 mod owner;
 mod placement;
 mod port;
+mod proxy;
 mod reach;
 mod registry;
 mod secret;
@@ -48,6 +49,7 @@ pub use placement::{
     Toleration,
 };
 pub use port::{FIRST_MAPPED, MAX_MAPPINGS, PortMapping, Protocol, mapped};
+pub use proxy::{Proxy, without_user};
 pub use reach::Reach;
 pub use registry::{REGISTRY_HOST, REGISTRY_PORT, Registry};
 pub use secret::Secret;
@@ -78,6 +80,11 @@ pub struct ClusterSpec {
     /// A registry of the cluster's own; none unless asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<Registry>,
+    #[serde(default, skip_serializing_if = "Proxy::is_none")]
+    pub proxy: Proxy,
+    /// Where nodes ask for the images of a registry first, by the name of the registry: URLs, in order.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mirrors: BTreeMap<String, Vec<String>>,
     /// Names and addresses, beyond those hoist knows, that the API server's certificate is valid for.
     pub extra_sans: Vec<String>,
     pub token: BootstrapToken,
@@ -191,6 +198,8 @@ pub(crate) fn test_spec() -> ClusterSpec {
         listen_address: None,
         ports: Vec::new(),
         registry: None,
+        proxy: Proxy::default(),
+        mirrors: BTreeMap::new(),
         extra_sans: Vec::new(),
         token: BootstrapToken::parse("abcdef.0123456789abcdef").unwrap(),
         token_ttl: TokenTtl::default(),

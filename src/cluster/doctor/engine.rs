@@ -1,6 +1,7 @@
 //! The engine: which, what it can give, what it runs.
 
 use hoist_phases::phases::machines;
+use hoist_phases::spec::without_user;
 
 use super::{Facts, Silent, State, Told, Verdict};
 use crate::host::capabilities;
@@ -93,17 +94,6 @@ pub(super) fn proxies(facts: &Facts) -> Verdict {
         seen += &format!("; the engine itself pulls through {}", of_engine.join(", "));
     }
     Ok(Told::new(seen))
-}
-
-/// A proxy's address may have a password in it.
-fn without_user(proxy: &str) -> String {
-    match proxy.rsplit_once('@') {
-        Some((before, host)) => {
-            let scheme = before.split_once("://").map(|(scheme, _)| format!("{scheme}://"));
-            format!("{}{host}", scheme.unwrap_or_default())
-        }
-        None => proxy.to_owned(),
-    }
 }
 
 pub(super) fn images(facts: &Facts) -> Verdict {

@@ -233,6 +233,13 @@ fn of_state(redactor: &mut Redactor, sources: &Sources<'_>) {
         let token = spec.token.expose();
         token.split_once('.').into_iter().for_each(|(_, secret)| redactor.learn(secret));
         redactor.learn(&token);
+        let proxies = [&spec.proxy.http, &spec.proxy.https].into_iter().flatten();
+        // What stands before the host: a user and a password, each a secret as well.
+        let users = proxies.filter_map(|url| url.expose().rsplit_once('@')).map(|(user, _)| user);
+        for user in users.filter_map(|user| user.split_once("://").map(|(_, user)| user)) {
+            redactor.learn(user);
+            user.split_once(':').into_iter().for_each(|(_, password)| redactor.learn(password));
+        }
         if let Some(config) = &spec.api_server.encryption_config {
             // Keys, each the value of a field.
             let values = config.expose().lines().filter_map(|line| line.split_once("secret:"));
