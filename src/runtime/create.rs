@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bollard::errors::Error;
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 use hoist_phases::ports::{ContainerSpec, MountKind, Network, RuntimeError};
 
@@ -68,13 +69,7 @@ impl Engine {
         let body = create_body(spec, owner, facts, limits, &shared);
         let options = CreateContainerOptionsBuilder::new().name(&spec.name).build();
         let created = self.docker.create_container(Some(options), body).await;
-        let id = match created {
-            Ok(created) => created.id,
-            Err(error) if status(&error) == Some(404) && error.to_string().contains("mage") => {
-                return Err(RuntimeError::ImageMissing(spec.image.clone()));
-            }
-            Err(error) => return Err(self.failed(CREATE, &spec.name, error)),
-        };
+        let id = created.map_err(|error| self.not_created(CREATE, &spec.name, &spec.image, error))?.id;
 
         let filled = async {
             self.give_mounts_to(spec, &id, owner, &fresh).await?;
@@ -88,6 +83,20 @@ impl Engine {
         }
         tracing::debug!(container = spec.name, id, "created");
         Ok(id)
+    }
+
+    /// Why a creation failed. What isn't there is the image, or a container whose namespace is shared.
+    pub(super) fn not_created(
+        &self,
+        operation: &'static str,
+        object: &str,
+        image: &str,
+        error: Error,
+    ) -> RuntimeError {
+        if status(&error) == Some(404) && error.to_string().contains("mage") {
+            return RuntimeError::ImageMissing(image.to_owned());
+        }
+        self.failed(operation, object, error)
     }
 
     pub(super) async fn id_of(

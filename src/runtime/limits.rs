@@ -15,6 +15,7 @@ use super::Engine;
 use super::body::ulimits;
 use super::info::Facts;
 use super::transfer::HELPER_ROLE;
+use super::trouble::status;
 use super::volumes::volume_labels;
 
 /// Hard limits that are common: systemd's for services, its older one, that of many daemons, and so
@@ -23,6 +24,8 @@ const TRIED: [u64; 6] = [524_288, 65_536, 32_768, 16_384, 4_096, 1_024];
 
 /// No image has it: the limits are set before the program is looked for.
 const NO_PROGRAM: &str = "/hoist-sets-limits-only";
+
+const TRY: &str = "try the engine's limits with";
 
 /// What was found out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,17 +86,19 @@ impl Engine {
             }),
             ..ContainerCreateBody::default()
         };
-        // Without the image there is nothing to try; the creation itself tells of that.
-        let Ok(made) = self.docker.create_container(None::<CreateContainerOptions>, body).await else {
-            return Ok(Trial { granted: true, device_rules: true });
-        };
+        // What failed tells nothing of limits, and must not be remembered as if it did.
+        let made = self.docker.create_container(None::<CreateContainerOptions>, body).await;
+        let made = made.map_err(|error| self.not_created(TRY, &spec.image, &spec.image, error))?;
         let started = self.docker.start_container(&made.id, None).await;
         let found = self.docker.inspect_container(&made.id, None::<InspectContainerOptions>).await;
         self.remove_container(&made.id).await?;
-        let rules = found.ok().and_then(|found| found.host_config?.device_cgroup_rules);
-        Ok(Trial {
-            granted: !started.is_err_and(|error| error.to_string().contains("rlimit")),
-            device_rules: rules.is_some_and(|rules| !rules.is_empty()),
-        })
+        let failed = |error| self.failed(TRY, &spec.image, error);
+        let granted = match started {
+            // It has no program, so no engine lets it start.
+            Err(error) if status(&error).is_none() => return Err(failed(error)),
+            started => !started.is_err_and(|error| error.to_string().contains("rlimit")),
+        };
+        let rules = found.map_err(failed)?.host_config.and_then(|host| host.device_cgroup_rules);
+        Ok(Trial { granted, device_rules: rules.is_some_and(|rules| !rules.is_empty()) })
     }
 }

@@ -1,7 +1,7 @@
 //! The runtime adapter over a fake engine: what it asks for, and what it makes of the answers.
 
 use hoist::runtime::connect::{AttemptError, ConnectError};
-use hoist::runtime::{Endpoint, Engine};
+use hoist::runtime::{Endpoint, Engine, Look, Where};
 use hoist_phases::ports::{
     ContainerPort, ContainerSpec, FileEntry, Mount, MountKind, Network, Runtime, RuntimeError, Status, label,
 };
@@ -112,6 +112,7 @@ async fn engines_are_not_asked_for_more_than_they_can() {
     let fake = FakeEngine::start();
     fake.answer("GET /info", 200, json!({"NCPU": 1, "SwapLimit": false}));
     fake.answer("GET /version", 200, json!({"ApiVersion": "1.41", "Version": "4.3.1", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}));
+    fake.answer("GET /containers/id-of-new/json", 200, inspected("id-of-new", json!({})));
     let mut limited = spec("a");
     limited.memory_bytes = Some(1 << 20);
     limited.cpu_millis = Some(1500);
@@ -130,6 +131,7 @@ async fn engines_are_not_asked_for_more_than_they_can() {
 async fn what_an_engine_can_not_do_is_found_out() {
     let fake = FakeEngine::start();
     fake.answer("GET /version", 200, json!({"ApiVersion": "1.41", "Version": "4.3.1", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}));
+    fake.answer("GET /containers/id-of-new/json", 200, inspected("id-of-new", json!({})));
     // The engine's own choice alone: of those tried after it the first is the most.
     let refusal = json!({"message": "error setting rlimit type 7: operation not permitted"});
     fake.answer_next(1, "POST /containers/id-of-new/start", 500, refusal);
@@ -145,6 +147,92 @@ async fn what_an_engine_can_not_do_is_found_out() {
     assert_eq!(host["Devices"][0]["PathOnHost"], "/dev/kmsg", "{host}");
     let tried = created.iter().filter(|request| request.to_string().contains("/containers/create\"")).count();
     assert_eq!(tried, 7, "{created:?}");
+}
+
+/// A trial that fails tells nothing of what the engine grants: it isn't remembered.
+#[tokio::test]
+async fn a_trial_that_fails_is_tried_again() {
+    let fake = FakeEngine::start();
+    fake.answer("GET /version", 200, json!({"ApiVersion": "1.41", "Version": "4.3.1", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}));
+    let trial = "POST /containers/create";
+    let engine = fake.connect().await;
+    fake.answer_next(1, trial, 500, json!({"message": "no space left on device"}));
+    let error = engine.create(&spec("a")).await.unwrap_err();
+    assert_eq!(error.to_string(), "try the engine's limits with localhost/hoist/any:v1");
+    fake.answer_next(1, trial, 404, json!({"message": "No such image: localhost/hoist/any:v1"}));
+    let error = engine.create(&spec("a")).await.unwrap_err();
+    assert!(matches!(&error, RuntimeError::ImageMissing(_)), "{error:?}");
+    fake.answer("GET /containers/id-of-new/json", 500, json!({"message": "oops"}));
+    engine.create(&spec("a")).await.unwrap_err();
+    fake.answer("GET /containers/id-of-new/json", 200, inspected("id-of-new", json!({})));
+    fake.requests();
+    engine.create(&spec("a")).await.unwrap();
+    let tried = fake.lines().iter().filter(|line| line.as_str() == trial).count();
+    assert_eq!(tried, 1, "the first that answered");
+}
+
+fn look() -> Look<'static> {
+    Look {
+        image: "localhost/hoist/any:v1",
+        command: &["/probe"],
+        of_image: true,
+        into: Where::Host,
+        capabilities: &[],
+        devices: &[],
+        deadline: std::time::Duration::from_secs(30),
+    }
+}
+
+/// Two hoists, each the first process of a container, have one process id.
+#[tokio::test]
+async fn a_look_is_named_by_its_run_and_removed_by_its_id() {
+    let fake = FakeEngine::start();
+    let engine = fake.connect().await;
+    let old = json!([{"Id": "id-of-new", "Created": 9_000}, {"Id": "left", "Created": 1}]);
+    fake.answer("GET /containers/json", 200, old);
+    let error = engine.look(&look()).await.unwrap_err();
+    assert_eq!(error.to_string(), "look by a container of localhost/hoist/any:v1", "the fake can't attach");
+    let lines = fake.lines();
+    let named = format!("POST /containers/create?name=hoist-look-{}-", hoist::run::id());
+    assert!(lines.iter().any(|line| line.starts_with(&named)), "{lines:?}");
+    let removed = |id: &str| lines.iter().any(|line| line.starts_with(&format!("DELETE /containers/{id}?")));
+    assert!(removed("id-of-new") && removed("left"), "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("DELETE")).count(), 2, "{lines:?}");
+
+    // Another's container has the name: it stays.
+    fake.answer_next(1, "POST /containers/create", 409, json!({"message": "Conflict. The name is in use"}));
+    engine.look(&look()).await.unwrap_err();
+    assert!(!fake.lines().iter().any(|line| line.starts_with("DELETE")));
+    // What is shared isn't there, the image is.
+    fake.answer_next(1, "POST /containers/create", 404, json!({"message": "No such container: c"}));
+    let error = engine.look(&look()).await.unwrap_err();
+    assert!(matches!(error, RuntimeError::Failed { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_look_is_removed_when_its_caller_is_gone() {
+    let fake = FakeEngine::start();
+    let engine = fake.connect().await;
+    fake.answer("GET /containers/json", 200, json!([]));
+    let gate = fake.hold("POST /containers/id-of-new/attach");
+    let caller = tokio::spawn(async move { engine.look(&look()).await });
+    fake.was_asked("POST /containers/id-of-new/attach").await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    gate.notify_one();
+    fake.was_asked("DELETE /containers/id-of-new").await;
+}
+
+#[tokio::test]
+async fn a_look_ends_at_its_deadline() {
+    let fake = FakeEngine::start();
+    let engine = fake.connect().await;
+    let _gate = fake.hold("POST /containers/create");
+    let brief = Look { deadline: std::time::Duration::from_millis(50), ..look() };
+    let error = engine.look(&brief).await.unwrap_err();
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("has not ended"), "{error:?}");
+    // Nobody else can have the name, and the engine may go on.
+    fake.was_asked("DELETE /containers/hoist-look-").await;
 }
 
 #[tokio::test]
