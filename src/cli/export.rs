@@ -10,6 +10,7 @@ use serde_json::json;
 use super::args::{ExportArgs, Global, UpArgs};
 use super::session::{self, Session, SessionError};
 use super::{doctor, status};
+use crate::cluster::doctor::LONGEST;
 use crate::cluster::export::{Content, ExportError, Piece, Sources, Summary, export, vacant};
 use crate::cluster::kube::Connector;
 use crate::config::{self, Origin};
@@ -114,7 +115,8 @@ async fn collect(
             let spec = spec.map_err(Clone::clone)?;
             let diagnoses = doctor::examine(session, spec.clone(), true).await;
             Ok(Content::Text(doctor::text(&diagnoses)))
-        }),
+        })
+        .within(LONGEST),
         Piece::new("config.yaml", async { settings(spec.map_err(Clone::clone)?.clone()) }),
     ];
     if let Some(failure) = failure {

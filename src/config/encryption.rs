@@ -57,6 +57,13 @@ pub(super) fn unreadable(present: Option<&Secret>, wanted: Option<&Secret>) -> V
     lost.collect()
 }
 
+/// All keys that a configuration holds, in Base64 as it has them; none when it can't be read.
+pub(crate) fn keys(config: &Secret) -> Vec<String> {
+    let read = Encryption::of(Some(config));
+    let keys = read.entries().flat_map(providers).filter_map(|provider| provider.key);
+    keys.map(|key| key.secret).filter(|secret| !secret.is_empty()).collect()
+}
+
 struct Encryption(Value);
 
 impl Encryption {
@@ -77,9 +84,13 @@ impl Encryption {
     fn providers(&self, resource: &str) -> Vec<Provider> {
         let entry = self.entries().find(|entry| names(entry).any(|pattern| covers(pattern, resource)));
         let Some(entry) = entry else { return vec![Provider { kind: "identity".to_owned(), key: None }] };
-        let each = entry["providers"].as_array().into_iter().flatten().filter_map(Value::as_object).flatten();
-        each.flat_map(|(kind, settings)| of_one(kind, settings)).collect()
+        providers(entry).collect()
     }
+}
+
+fn providers(entry: &Value) -> impl Iterator<Item = Provider> {
+    let each = entry["providers"].as_array().into_iter().flatten().filter_map(Value::as_object).flatten();
+    each.flat_map(|(kind, settings)| of_one(kind, settings))
 }
 
 fn names(entry: &Value) -> impl Iterator<Item = &str> {
@@ -110,6 +121,8 @@ fn of_one(kind: &str, settings: &Value) -> Vec<Provider> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -125,6 +138,22 @@ mod tests {
         ] {
             assert_eq!(covers(pattern, resource), wanted, "{pattern} {resource}");
         }
+    }
+
+    #[test]
+    fn keys_are_found_however_the_configuration_is_written() {
+        let secret = |name: &str, secret: &str| json!({"name": name, "secret": secret});
+        let value = json!({"kind": "EncryptionConfiguration", "resources": [
+            {"resources": ["secrets"], "providers": [
+                {"aescbc": {"keys": [secret("one", "b25l"), secret("two", "dHdv")]}}, {"identity": {}}]},
+            {"resources": ["configmaps"], "providers": [
+                {"secretbox": {"keys": [secret("three", "dGhyZWU=")]}}, {"kms": {"name": "vault"}}]}]});
+        let block = "resources:\n- resources: [secrets]\n  providers:\n  - aescbc:\n      keys:\n      - name: one\n        \
+                     secret: b25l\n      - {name: two, 'secret': dHdv}\n  - secretbox: {keys: [{name: three, \"secret\": dGhyZWU=}]}\n";
+        for text in [value.to_string(), format!("{value:#}"), block.to_owned()] {
+            assert_eq!(keys(&Secret::new(text.clone())), ["b25l", "dHdv", "dGhyZWU="], "{text}");
+        }
+        assert_eq!(keys(&Secret::new("no: [config".to_owned())), Vec::<String>::new());
     }
 
     #[test]

@@ -51,6 +51,7 @@ use crate::images::Disk;
 pub use ca::UsersCa;
 pub use conflict::{Conflict, Difference, check as check_conflict};
 pub use document::{Document, FileError, parse as parse_file, read as read_file};
+pub(crate) use encryption::keys as encryption_keys;
 pub use endpoint::EndpointError;
 pub use file::{API_VERSION, ClusterFile, KIND};
 pub use kubeadm::KubeadmError;

@@ -25,6 +25,12 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// For a container that looks: it has to be made and started on a busy host too.
 const LOOK: Duration = Duration::from_secs(30);
 
+/// Removing what has looked, and the questions between.
+const REST: Duration = Duration::from_secs(30);
+
+/// How long everything together may take: the host is looked at twice at most.
+pub const LONGEST: Duration = Duration::from_secs(2 * LOOK.as_secs() + REST.as_secs());
+
 /// Prints the host's facts; hidden among hoist's commands.
 const HOST_FACTS: [&str; 3] = ["host-facts", "--volume", VOLUME];
 

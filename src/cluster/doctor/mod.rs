@@ -13,7 +13,7 @@ mod pending;
 
 use serde::Serialize;
 
-pub use facts::{Attached, ClusterFacts, Facts, Known, Skew, Sources, gather};
+pub use facts::{Attached, ClusterFacts, Facts, Known, LONGEST, Skew, Sources, gather};
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream;
 use hoist_phases::causes;
 use hoist_phases::ports::{KubeApi, Runtime as _, Store as _};
 use hoist_phases::spec::ClusterSpec;
@@ -21,14 +21,22 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::doctor::Known;
+use crate::config;
 use crate::files::{self, FileError, PRIVATE};
 use crate::runtime::Engine;
 use crate::store::StateDir;
 
 pub use redact::Redactor;
 
-/// For one piece: the log of a node that is busy, say.
+/// For one piece that says nothing else: the log of a node that is busy, say.
 const PIECE: Duration = Duration::from_secs(30);
+
+/// Pieces under way at once: each may hold a log of some MB, and asks the engine or the API server.
+const AT_ONCE: usize = 16;
+
+/// Why nothing is exported that workloads have written, or that says how they are set up.
+const BLIND: &str = "the Secrets could not be read, so what they hold could not be taken out of the API's \
+                     objects, events and logs of pods: these are left out";
 
 /// For the secrets that are looked for in everything else, and for the lists that pieces come from.
 const FIRST: Duration = Duration::from_secs(10);
@@ -50,11 +58,18 @@ pub enum Content {
 pub struct Piece<'a> {
     path: String,
     content: BoxFuture<'a, Known<Content>>,
+    deadline: Duration,
 }
 
 impl<'a> Piece<'a> {
     pub fn new(path: impl Into<String>, content: impl Future<Output = Known<Content>> + Send + 'a) -> Self {
-        Self { path: path.into(), content: content.boxed() }
+        Self { path: path.into(), content: content.boxed(), deadline: PIECE }
+    }
+
+    /// For one that is made of several, each with a deadline of its own: it must not be dropped before they end.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
     }
 }
 
@@ -155,35 +170,54 @@ pub async fn export(
     };
     let mut redactor = Redactor::default();
     of_state(&mut redactor, sources);
-    if let Ok(secrets) = &secrets {
-        redactor.learn_secrets(secrets);
-    }
     let mut pieces = more;
     match &containers {
         Ok(containers) => pieces.extend(engine::pieces(sources, containers)),
         Err(why) => lost("containers", why),
     }
-    if let Err(why) = &pods {
-        lost("pods", why);
+    pieces.extend(objects::of_server(sources));
+    match &secrets {
+        Ok(secrets) => {
+            redactor.learn_secrets(secrets);
+            if let Err(why) = &pods {
+                lost("pods", why);
+            }
+            match &kinds {
+                Ok((kinds, silent)) => {
+                    silent.iter().for_each(|(group, why)| lost(&format!("objects of {group}"), why));
+                    pieces.extend(objects::pieces(sources, kinds, pods.as_deref().unwrap_or_default()));
+                }
+                Err(why) => lost("objects", why),
+            }
+        }
+        Err(why) => {
+            for path in ["objects", "events.txt", "pods"] {
+                lost(path, &format!("{BLIND}: {why}"));
+            }
+        }
     }
-    match &kinds {
-        Ok(kinds) => pieces.extend(objects::pieces(sources, kinds, pods.as_deref().unwrap_or_default())),
-        Err(why) => lost("objects", why),
-    }
-    let gathered = pieces.into_iter().map(|Piece { path, content }| async move {
-        let content = within(PIECE, content).await;
-        (path, content)
+    let redactor = Arc::new(redactor);
+    let gathered = pieces.into_iter().map(|Piece { path, content, deadline }| {
+        let redactor = Arc::clone(&redactor);
+        async move {
+            let content = within(deadline, content).await;
+            // Megabytes are searched for each secret: the other pieces go on meanwhile.
+            let clean = tokio::task::spawn_blocking(move || match content {
+                Ok(content) => Ok(clean(&redactor, content)),
+                Err(reason) => Err(redactor.text(&reason)),
+            });
+            (path, clean.await.unwrap_or_else(|error| Err(error.to_string())))
+        }
     });
-    let mut gathered: FuturesUnordered<_> = gathered.collect();
+    let mut gathered = stream::iter(gathered).buffer_unordered(AT_ONCE);
     let mut written = Vec::new();
-    while let Some((path, content)) = gathered.next().await {
-        match content {
-            Ok(content) => {
-                let clean = clean(&redactor, content);
+    while let Some((path, clean)) = gathered.next().await {
+        match clean {
+            Ok(clean) => {
                 files::write(&directory.join(&path), clean.as_bytes(), PRIVATE)?;
                 written.push(path);
             }
-            Err(reason) => missing.push(Missing { path, reason: redactor.text(&reason) }),
+            Err(reason) => missing.push(Missing { path, reason }),
         }
     }
     missing.sort_by(|a, b| a.path.cmp(&b.path));
@@ -241,9 +275,7 @@ fn of_state(redactor: &mut Redactor, sources: &Sources<'_>) {
             user.split_once(':').into_iter().for_each(|(_, password)| redactor.learn(password));
         }
         if let Some(config) = &spec.api_server.encryption_config {
-            // Keys, each the value of a field.
-            let values = config.expose().lines().filter_map(|line| line.split_once("secret:"));
-            values.for_each(|(_, value)| redactor.learn(value.trim().trim_matches(['"', '\''])));
+            config::encryption_keys(config).iter().for_each(|key| redactor.learn(key));
         }
     }
     let admin = sources.state.read("kubeconfig").ok().flatten().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! What the API tells: all objects of all kinds, events once more as lines, and what pods wrote.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use hoist_phases::causes;
@@ -8,10 +9,13 @@ use hoist_phases::ports::KubeApi;
 use serde_json::Value;
 
 use super::super::doctor::Known;
-use super::{Content, Piece, Sources, file_name};
+use super::{Content, Piece, Sources, file_name, within};
 
 /// Groups that only say again what others do, or change with every look.
 const PASSED_OVER: [&str; 2] = ["events.k8s.io", "metrics.k8s.io"];
+
+/// For the kinds of one group: less than for all.
+const GROUP: Duration = Duration::from_secs(5);
 
 /// Lines of each container of a pod.
 const TAIL: u32 = 5000;
@@ -43,8 +47,11 @@ async fn text(api: &Arc<dyn KubeApi>, path: &str) -> Known<String> {
     if code == 200 { Ok(text) } else { Err(format!("GET {path}: {code} {}", text.trim())) }
 }
 
+/// A group of kinds that doesn't answer, by its path, and why.
+type Silent = (String, String);
+
 /// All kinds that this API server lists, whoever brought them.
-pub(super) async fn kinds(sources: &Sources<'_>) -> Known<Vec<Kind>> {
+pub(super) async fn kinds(sources: &Sources<'_>) -> Known<(Vec<Kind>, Vec<Silent>)> {
     let api = api(sources)?;
     let groups = get(api, "/apis").await?;
     let groups = groups["groups"].as_array().cloned().unwrap_or_default();
@@ -53,9 +60,15 @@ pub(super) async fn kinds(sources: &Sources<'_>) -> Known<Vec<Kind>> {
     let paths = wanted.filter_map(version).map(|version| format!("/apis/{version}"));
     let paths: Vec<_> = ["/api/v1".to_owned()].into_iter().chain(paths).collect();
     // A group of somebody's whose server is dead hides no other.
-    let lists = join_all(paths.iter().map(|path| get(api, path))).await;
-    let found = paths.iter().zip(lists).filter_map(|(path, list)| Some((path, list.ok()?)));
-    Ok(found.flat_map(|(path, list)| listed(path, &list)).collect())
+    let lists = join_all(paths.iter().map(|path| within(GROUP, get(api, path)))).await;
+    let (mut kinds, mut silent) = (Vec::new(), Vec::new());
+    for (path, list) in paths.into_iter().zip(lists) {
+        match list {
+            Ok(list) => kinds.extend(listed(&path, &list)),
+            Err(why) => silent.push((path, why)),
+        }
+    }
+    Ok((kinds, silent))
 }
 
 /// The kinds of an APIResourceList.
@@ -79,6 +92,17 @@ pub(super) async fn pods(sources: &Sources<'_>) -> Known<Vec<Value>> {
     api(sources)?.list("v1", "Pod", None).await.map_err(|error| causes(&error))
 }
 
+/// What the API server says of itself.
+pub(super) fn of_server<'a>(sources: &'a Sources<'_>) -> Vec<Piece<'a>> {
+    let Ok(api) = api(sources) else { return Vec::new() };
+    let piece = |(file, path): (&str, &'static str)| {
+        // It is worth having whether or not it is ready.
+        let answer = async move { api.get_path(path).await.map_err(|error| causes(&error)) };
+        Piece::new(format!("api-{file}"), async { answer.await.map(|(_, text)| Content::Text(text)) })
+    };
+    [("version.json", "/version"), ("readyz.txt", "/readyz?verbose")].map(piece).into()
+}
+
 pub(super) fn pieces<'a>(sources: &'a Sources<'_>, kinds: &'a [Kind], pods: &[Value]) -> Vec<Piece<'a>> {
     let Ok(api) = api(sources) else { return Vec::new() };
     let mut pieces: Vec<_> = kinds
@@ -86,13 +110,6 @@ pub(super) fn pieces<'a>(sources: &'a Sources<'_>, kinds: &'a [Kind], pods: &[Va
         .map(|kind| Piece::new(format!("objects/{}.json", file_name(&kind.name)), list(api, &kind.path)))
         .collect();
     pieces.push(Piece::new("events.txt", events(api)));
-    for (file, path) in [("version.json", "/version"), ("readyz.txt", "/readyz?verbose")] {
-        // What it says is worth having whether or not it is ready.
-        let answer = async move { api.get_path(path).await.map_err(|error| causes(&error)) };
-        pieces.push(Piece::new(format!("api-{file}"), async {
-            answer.await.map(|(_, text)| Content::Text(text))
-        }));
-    }
     for (file, path) in pods.iter().flat_map(logs) {
         pieces.push(Piece::new(file, async move { text(api, &path).await.map(Content::Text) }));
     }
