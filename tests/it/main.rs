@@ -13,6 +13,7 @@ mod cli;
 mod config;
 mod down;
 mod drain;
+mod export;
 mod fake_engine;
 mod fuzz;
 mod kubeconfig;

@@ -5,6 +5,7 @@
 
 mod engine;
 mod objects;
+mod patterns;
 mod redact;
 
 use std::path::{Path, PathBuf};

@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
+
+use super::patterns::{names_a_secret, private_keys, words};
 
 /// What stands in a secret's place.
 pub(super) const REDACTED: &str = "[redacted]";
 
-/// A shorter text may be any word: taking it out everywhere would spoil what is left.
+/// Bytes. A shorter text may be any word: taking it out everywhere would spoil what is left.
 const SHORTEST: usize = 8;
 
 /// Fields of Secrets that are public, by the end of their names.
@@ -17,17 +19,6 @@ const PUBLIC: [&str; 4] = [".crt", "namespace", "token-id", "expiration"];
 
 /// Of a bootstrap token's Secret only this is one (the rest are user and group names, and uses).
 const TOKEN_TYPE: (&str, &str) = ("bootstrap.kubernetes.io/token", "token-secret");
-
-/// Words in the names of fields and variables whose values are secret.
-const NAMES: [&str; 6] = ["password", "passwd", "secret", "token", "client-key-data", "privatekey"];
-
-const PEM: (&str, &str, &str) = ("-----BEGIN ", "PRIVATE KEY-----", "-----END ");
-
-/// How PEM begins in Base64.
-const PEM_BASE64: &str = "LS0tLS1CRUdJTi";
-
-/// How the header of a JSON Web Token begins in Base64: `{"`.
-const JWT: &str = "eyJ";
 
 /// Knows the secrets of one cluster.
 #[derive(Default)]
@@ -59,10 +50,15 @@ impl Redactor {
                 let public = PUBLIC.iter().any(|end| name.ends_with(end));
                 let other = secret["type"] == TOKEN_TYPE.0 && name != TOKEN_TYPE.1;
                 let Some(encoded) = value.as_str().filter(|_| !public && !other) else { continue };
-                let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-                if let Some(decoded) = decoded {
-                    self.learn(&decoded);
-                    self.learn(encoded);
+                let Ok(bytes) = STANDARD.decode(encoded) else { continue };
+                // Of what is no text, these are the only forms that a text can have.
+                if bytes.len() >= SHORTEST {
+                    for form in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
+                        self.learn(&form.encode(&bytes));
+                    }
+                }
+                if let Ok(text) = String::from_utf8(bytes) {
+                    self.learn(&text);
                 }
             }
         }
@@ -119,6 +115,10 @@ impl Redactor {
                 // A variable of a container.
                 let secret = members.get("name").and_then(Value::as_str).is_some_and(names_a_secret);
                 for (name, member) in members {
+                    // Whatever they are called: `DSN` has a password in it.
+                    if name == "env" {
+                        literals(member);
+                    }
                     match member {
                         Value::String(text) if (names_a_secret(name) || secret && name == "value") => {
                             *text = REDACTED.to_owned();
@@ -132,68 +132,13 @@ impl Redactor {
     }
 }
 
-/// `--token`, `clientSecret`, `DB_PASSWORD`; not what only names a Secret, or a file or kind of token.
-fn names_a_secret(name: &str) -> bool {
-    let name = name.trim().trim_matches(['"', '-', '\'']).to_lowercase();
-    NAMES.iter().any(|word| name.ends_with(word))
-}
-
-fn private_keys(text: &str) -> String {
-    let (begin, kind, end) = PEM;
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(kind) {
-        let start = rest[..at].rfind(begin).unwrap_or(at);
-        let after = &rest[at + kind.len()..];
-        clean.push_str(&rest[..start]);
-        clean.push_str(REDACTED);
-        // One that is cut short goes to the end.
-        let stop = after.find(end).and_then(|stop| Some(stop + after[stop..].find(kind)? + kind.len()));
-        rest = &after[stop.unwrap_or(after.len())..];
-    }
-    clean.push_str(rest);
-    clean
-}
-
-/// Words that can only be a token or an encoded key.
-fn words(text: &str) -> String {
-    let of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+' | '/' | '=');
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(of_word) {
-        let word = rest[start..].split(|c| !of_word(c)).next().unwrap_or_default();
-        clean.push_str(&rest[..start]);
-        // `--token=…` is one word.
-        let (name, value) = word.split_once('=').filter(|(_, v)| is_secret(v)).unwrap_or(("", word));
-        match is_secret(value) {
-            true if name.is_empty() => clean.push_str(REDACTED),
-            true => {
-                clean.push_str(name);
-                clean.push('=');
-                clean.push_str(REDACTED);
-            }
-            false => clean.push_str(word),
+/// Takes out the values of a container's variables; where they come from stays.
+fn literals(env: &mut Value) {
+    for variable in env.as_array_mut().into_iter().flatten() {
+        if let Some(Value::String(value)) = variable.get_mut("value").filter(|value| **value != "") {
+            *value = REDACTED.to_owned();
         }
-        rest = &rest[start + word.len()..];
     }
-    clean.push_str(rest);
-    clean
-}
-
-fn is_secret(word: &str) -> bool {
-    let lower = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    // Names of events end in as many hexadecimal digits. A token of those alone is known as the cluster's.
-    let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
-    let bootstrap = word.split_once('.').is_some_and(|(id, secret)| {
-        id.len() == 6 && secret.len() == 16 && lower(id) && lower(secret) && !hex(secret)
-    });
-    let jwt = word.starts_with(JWT) && word.split('.').count() == 3;
-    let key = || {
-        let whole = &word[..word.len() - word.len() % 4];
-        let decoded = STANDARD.decode(whole.get(..64).unwrap_or(whole)).unwrap_or_default();
-        String::from_utf8_lossy(&decoded).contains(PEM.1.trim_end_matches('-'))
-    };
-    bootstrap || jwt || word.starts_with(PEM_BASE64) && key()
 }
 
 #[cfg(test)]
@@ -216,6 +161,9 @@ mod tests {
             (&KEY[..40], "[redacted]".to_owned()),
             (&format!("client-key: {}", STANDARD.encode(KEY)), "client-key: [redacted]".to_owned()),
             (certificate, certificate.to_owned()),
+            ("authorization: bearer 0123456789abcdef-x", "authorization: bearer [redacted]".to_owned()),
+            ("Basic dXNlcjpwYXNz", "Basic [redacted]".to_owned()),
+            ("bearer authentication-is basic", "bearer authentication-is basic".to_owned()),
             (&STANDARD.encode(certificate), STANDARD.encode(certificate)),
             ("node01.189d3ac5b7e2f046", "node01.189d3ac5b7e2f046".to_owned()),
             ("k8s.io/api v1.36.3 node01.hoist", "k8s.io/api v1.36.3 node01.hoist".to_owned()),
@@ -239,6 +187,42 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_is_no_text_is_known_by_its_base64() {
+        let mut redactor = Redactor::default();
+        let bytes = [0xff; 10];
+        redactor.learn_secrets(&[json!({"kind": "Secret", "data": {"k": STANDARD.encode(bytes)}})]);
+        for form in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
+            assert_eq!(redactor.text(&format!("it is {}.", form.encode(bytes))), "it is [redacted].");
+        }
+    }
+
+    #[test]
+    fn fields_are_known_by_the_ends_of_their_names() {
+        let redactor = Redactor::default();
+        for name in [
+            "aws_secret_access_key",
+            "apiKey",
+            "API-KEY",
+            "credentials",
+            "sshPassphrase",
+            "Authorization",
+            "proxy-bearer",
+            "client-key-data",
+            "private_key",
+            "--token",
+        ] {
+            assert_eq!(redactor.settings(&format!("{name}: any\n")), format!("{name}: [redacted]\n"));
+            let mut object = json!({"spec": {name: "any"}});
+            redactor.object(&mut object);
+            assert_eq!(object["spec"][name], REDACTED, "{name}");
+        }
+        for kept in ["secretName: any\n", "tokenFile: /a\n", "authorization-mode: RBAC\n", "authorization:\n"]
+        {
+            assert_eq!(redactor.settings(kept), kept);
+        }
+    }
+
+    #[test]
     fn objects_keep_what_is_no_secret() {
         let redactor = Redactor::default();
         let mut secret = json!({"kind": "Secret", "metadata": {"name": "s", "managedFields": [1], "annotations": {
@@ -254,13 +238,15 @@ mod tests {
         assert_eq!(map["data"]["kubeconfig"], "users:\n- user:\n    token: [redacted]\n    tokenFile: /a\n");
         assert_eq!(map["data"]["level"], "password: \n");
         let mut pod = json!({"spec": {"containers": [{"env": [
-            {"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "MODE", "value": "fast"}],
+            {"name": "DSN", "value": "db://a:b@c"}, {"name": "NONE", "value": ""},
+            {"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}],
             "volumeMounts": [{"name": "token", "mountPath": "/t"}], "secretName": "s"}]}});
         redactor.object(&mut pod);
         let container = &pod["spec"]["containers"][0];
         assert_eq!(
-            (&container["env"][0]["value"], &container["env"][1]["value"]),
-            (&json!(REDACTED), &json!("fast"))
+            container["env"],
+            json!([{"name": "DSN", "value": REDACTED}, {"name": "NONE", "value": ""},
+                {"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}])
         );
         assert_eq!(
             (&container["volumeMounts"][0]["mountPath"], &container["secretName"]),
