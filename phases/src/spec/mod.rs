@@ -48,7 +48,7 @@ pub use placement::{
     ELSEWHERE, ELSEWHERE_LABEL, Placement, PlacementPolicy, ROLE_LABEL_PREFIX, RoleNodes, RoleRule, Spread,
     Toleration,
 };
-pub use port::{FIRST_MAPPED, MAX_MAPPINGS, PortMapping, Protocol, mapped};
+pub use port::{FIRST_MAPPED, MAX_MAPPINGS, PortMapping, Protocol, mapped, same_socket};
 pub use proxy::{Proxy, without_user};
 pub use reach::Reach;
 pub use registry::{REGISTRY_HOST, REGISTRY_PORT, Registry};

@@ -65,12 +65,17 @@ impl PortMapping {
 
     /// Whether an engine can't publish both.
     pub fn collides(&self, other: &Self) -> bool {
-        let (a, b) = (self.host.ip(), other.host.ip());
-        self.protocol == other.protocol
-            && self.host.port() == other.host.port()
-            && self.host.port() != 0
-            && (a == b || a.is_unspecified() || b.is_unspecified())
+        self.protocol == other.protocol && same_socket(self.host, other.host)
     }
+}
+
+/// Whether two can't be listened on at once, for one protocol: a wildcard address takes those of its
+/// family, and that of IPv6 those of IPv4 too. Port 0 is another number each time.
+pub fn same_socket(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| a == b || (a.is_unspecified() && (a.is_ipv6() || b.is_ipv4()));
+    one.port() == other.port()
+        && one.port() != 0
+        && (covers(one.ip(), other.ip()) || covers(other.ip(), one.ip()))
 }
 
 /// What it leads to.
@@ -107,6 +112,10 @@ mod tests {
             ("127.0.0.1:80", "127.0.0.1:80", true),
             ("127.0.0.1:80", "0.0.0.0:80", true),
             ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("127.0.0.1:80", "[::]:80", true),
+            ("[::1]:80", "[::]:80", true),
+            ("0.0.0.0:80", "[::]:80", true),
+            ("0.0.0.0:80", "[::1]:80", false),
             ("127.0.0.1:80", "127.0.0.1:81", false),
             ("127.0.0.1:0", "127.0.0.1:0", false),
         ] {

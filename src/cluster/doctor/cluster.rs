@@ -45,7 +45,7 @@ pub(super) fn addresses(facts: &Facts) -> Verdict {
 }
 
 pub(super) fn clocks(facts: &Facts) -> Verdict {
-    let clocks = &of(facts)?.clocks;
+    let clocks = of(facts)?.clocks.as_ref()?;
     if clocks.is_empty() {
         return Err(Silent::Skipped("hoist runs none of its nodes' machines".to_owned()));
     }
@@ -163,8 +163,10 @@ mod tests {
             (vec![clock("a", Ok(-2000)), clock("b", Err("it doesn't run"))], State::Warn),
             (vec![clock("a", Ok(2000)), clock("b", Ok(300_000))], State::Fail),
         ] {
-            assert_eq!(judged(&with(|c| c.clocks = clocks)?, "node-clocks").0, state);
+            assert_eq!(judged(&with(|c| c.clocks = Ok(clocks))?, "node-clocks").0, state);
         }
+        let unlisted = with(|c| c.clocks = Err("no answer".to_owned()))?;
+        assert_eq!(judged(&unlisted, "node-clocks"), (State::Unknown, "no answer".to_owned()));
         Ok(())
     }
 }

@@ -72,20 +72,21 @@ pub struct ClusterFacts {
     /// CertificateSigningRequests.
     pub requests: Known<Vec<Value>>,
     /// Of each machine of hoist's.
-    pub clocks: Vec<(String, Known<Skew>)>,
-    /// `kvm` or `tcg`, of machines that run.
-    pub accelerators: Vec<String>,
+    pub clocks: Known<Vec<(String, Known<Skew>)>>,
+    /// `kvm` or `tcg`, of machines that run and say so.
+    pub accelerators: Known<Vec<String>>,
     /// Addresses of the host that are its own.
-    pub published: Vec<SocketAddr>,
+    pub published: Known<Vec<SocketAddr>>,
 }
 
 #[cfg(test)]
 impl ClusterFacts {
     /// Of which nothing is known.
     pub(super) fn unknown(why: &str) -> Self {
-        let why = || Err(why.to_owned());
-        let (nodes, pods, requests) = (why(), why(), why());
-        Self { nodes, pods, requests, clocks: Vec::new(), accelerators: Vec::new(), published: Vec::new() }
+        let why = why.to_owned();
+        let (nodes, pods, requests) = (Err(why.clone()), Err(why.clone()), Err(why.clone()));
+        let (clocks, accelerators, published) = (Err(why.clone()), Err(why.clone()), Err(why));
+        Self { nodes, pods, requests, clocks, accelerators, published }
     }
 }
 
@@ -251,8 +252,8 @@ async fn cluster(engine: &MaybeEngine, api: &Known<Arc<dyn KubeApi>>, spec: &Clu
         within(ANSWER, api.list(api_version, kind, None)).await
     };
     let machines = async {
-        let Ok(engine) = engine.as_deref() else { return (Vec::new(), Vec::new(), Vec::new()) };
-        let containers = within(ANSWER, engine.list(Some(spec.name.as_str()))).await.unwrap_or_default();
+        let engine = engine.as_deref().map_err(Clone::clone)?;
+        let containers = within(ANSWER, engine.list(Some(spec.name.as_str()))).await?;
         let published = containers.iter().flat_map(|c| c.published.iter().map(|port| port.host)).collect();
         let nodes: Vec<_> =
             containers.iter().filter(|container| container.labels.contains_key(label::NODE)).collect();
@@ -260,16 +261,23 @@ async fn cluster(engine: &MaybeEngine, api: &Known<Arc<dyn KubeApi>>, spec: &Clu
             let name = node.labels.get(label::NODE).unwrap_or(&node.name).clone();
             (name, clock_of(engine, node).await)
         }));
-        let accelerators = nodes.iter().map(|node| machines::accelerator(engine, &node.name));
+        let accelerators = nodes.iter().map(|node| async {
+            let asked = machines::accelerator(engine, &node.name);
+            tokio::time::timeout(ANSWER, asked).await.ok().flatten()
+        });
         let (clocks, accelerators) = tokio::join!(clocks, join_all(accelerators));
-        (clocks, accelerators.into_iter().flatten().collect(), published)
+        Ok::<_, String>((clocks, accelerators.into_iter().flatten().collect(), published))
     };
-    let (nodes, pods, requests, (clocks, accelerators, published)) = tokio::join!(
+    let (nodes, pods, requests, machines) = tokio::join!(
         list("v1", "Node"),
         list("v1", "Pod"),
         list("certificates.k8s.io/v1", "CertificateSigningRequest"),
         machines
     );
+    let (clocks, accelerators, published) = match machines {
+        Ok((clocks, accelerators, published)) => (Ok(clocks), Ok(accelerators), Ok(published)),
+        Err(why) => (Err(why.clone()), Err(why.clone()), Err(why)),
+    };
     ClusterFacts { nodes, pods, requests, clocks, accelerators, published }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn kvm(facts: &Facts) -> Verdict {
     let host = facts.host.as_ref();
     let emulated = "such machines are emulated, and take minutes to be Ready; load kvm_intel or kvm_amd on the engine's host, \
                     and enable nested virtualization where that is a virtual machine itself";
-    let running = facts.cluster.iter().flat_map(|cluster| &cluster.accelerators);
+    let running = facts.cluster.iter().flat_map(|cluster| cluster.accelerators.iter().flatten());
     let nested = match host.ok().and_then(|host| host.nested) {
         Some(true) => ", for nested guests too",
         Some(false) => ", not for nested guests",

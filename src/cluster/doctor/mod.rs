@@ -180,7 +180,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "ports",
         scope: Scope::Host,
-        summary: "the ports that the cluster is to listen on are free",
+        summary: "the TCP ports that the cluster is to listen on are free",
         bounds: "fails about a port that somebody else listens on",
         run: network::ports,
     },

@@ -1,9 +1,7 @@
 //! The cluster's network beside what else is on the engine's host.
 
-use std::net::SocketAddr;
-
 use hoist_phases::phases::{network, preflight};
-use hoist_phases::spec::{Component, Family};
+use hoist_phases::spec::{Component, Family, Protocol, same_socket};
 use ipnet::IpNet;
 
 use super::{Facts, Silent, State, Told, Verdict};
@@ -88,34 +86,32 @@ pub(super) fn overlap(facts: &Facts) -> Verdict {
 
 pub(super) fn ports(facts: &Facts) -> Verdict {
     let listening = &facts.host.as_ref()?.listening;
-    let own = facts.cluster.iter().flat_map(|cluster| &cluster.published).collect::<Vec<_>>();
-    let wanted: Vec<_> = match facts.spec.owner.attach() {
+    // The host tells who listens for TCP alone.
+    let published = match facts.spec.owner.attach() {
         Some(_) => Vec::new(),
-        None => {
-            network::published(&facts.spec).iter().map(|port| port.host).filter(|at| at.port() != 0).collect()
-        }
+        None => network::owner(&facts.spec).publish,
     };
+    let wanted = published.iter().filter(|port| port.protocol == Protocol::Tcp && port.host.port() != 0);
+    let wanted: Vec<_> = wanted.map(|port| port.host).collect();
     let mut told = match wanted.as_slice() {
         [] => Told::new("the engine chooses one that is free"),
         wanted => Told::new(wanted.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
     };
-    for at in wanted.iter().filter(|at| !own.contains(at)) {
-        if let Some(taken) = listening.iter().find(|other| collide(at, other)) {
-            told = told.with(
-                State::Fail,
-                format!("{at} can't be listened on: somebody listens on {taken} of the engine's host"),
-                "end who listens there, or choose another with --listen",
-            );
+    for at in wanted {
+        let Some(taken) = listening.iter().find(|other| same_socket(at, **other)) else { continue };
+        // A cluster that is there listens itself.
+        if let Some(cluster) = &facts.cluster
+            && cluster.published.as_ref()?.contains(&at)
+        {
+            continue;
         }
+        told = told.with(
+            State::Fail,
+            format!("{at} can't be listened on: somebody listens on {taken} of the engine's host"),
+            "end who listens there, or choose another with --listen, or in `ports` of the configuration",
+        );
     }
     Ok(told)
-}
-
-/// Whether two can't be listened on at once: a wildcard address takes those of its family, and that
-/// of IPv6 those of IPv4 too.
-fn collide(one: &SocketAddr, other: &SocketAddr) -> bool {
-    let whole = |a: &SocketAddr, b: &SocketAddr| a.ip().is_unspecified() && (a.is_ipv6() || b.is_ipv4());
-    one.port() == other.port() && (one.ip() == other.ip() || whole(one, other) || whole(other, one))
 }
 
 pub(super) fn attach(facts: &Facts) -> Verdict {
@@ -144,7 +140,9 @@ pub(super) fn attach(facts: &Facts) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use hoist_phases::spec::{Attach, Owner};
+    use std::net::SocketAddr;
+
+    use hoist_phases::spec::{Attach, Owner, PortMapping};
 
     use super::super::testing::{facts, judged};
     use super::super::{Attached, ClusterFacts};
@@ -212,6 +210,7 @@ mod tests {
     fn kwok_475_a_port_is_taken_by_whoever_listens_on_it() -> Check {
         let mut facts = facts()?;
         facts.spec.listen_address = Some("192.0.2.1:6443".parse()?);
+        let at: SocketAddr = "127.0.0.1:8080".parse()?;
         for (other, state) in [
             ("192.0.2.1:6443", State::Fail),
             ("0.0.0.0:6443", State::Fail),
@@ -223,9 +222,19 @@ mod tests {
             assert_eq!(judged(&facts, "ports").0, state, "{other}");
         }
         facts.host = Ok(HostReport { listening: vec!["192.0.2.1:6443".parse()?], ..HostReport::default() });
-        facts.cluster =
-            Some(ClusterFacts { published: vec!["192.0.2.1:6443".parse()?], ..ClusterFacts::unknown("") });
+        let own = Ok(vec!["192.0.2.1:6443".parse()?]);
+        facts.cluster = Some(ClusterFacts { published: own, ..ClusterFacts::unknown("") });
         assert_eq!(judged(&facts, "ports").0, State::Ok, "the cluster's own");
+        facts.cluster = Some(ClusterFacts::unknown("no answer"));
+        assert_eq!(judged(&facts, "ports"), (State::Unknown, "no answer".to_owned()));
+
+        facts.cluster = None;
+        let mapping = |protocol| PortMapping { host: at, port: 80, protocol, node: None };
+        facts.host = Ok(HostReport { listening: vec![at], ..HostReport::default() });
+        for (protocol, state) in [(Protocol::Tcp, State::Fail), (Protocol::Udp, State::Ok)] {
+            facts.spec.ports = vec![mapping(protocol)];
+            assert_eq!(judged(&facts, "ports").0, state, "a mapping of {protocol}");
+        }
         Ok(())
     }
 

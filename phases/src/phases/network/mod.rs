@@ -109,7 +109,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
 }
 
 /// The owner mounts etcd's data too, so that a tmpfs outlives etcd's own container.
-pub(super) fn owner(spec: &ClusterSpec) -> ContainerSpec {
+pub fn owner(spec: &ClusterSpec) -> ContainerSpec {
     let limits = spec.component(Component::Owner);
     let mut owner = ContainerSpec::new(
         component_name(spec, Component::Owner),
