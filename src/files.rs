@@ -80,12 +80,22 @@ pub fn write_through(path: &Path, content: &[u8], mode: u32) -> Result<(), FileE
     replace(&target(path)?, content, mode, true)
 }
 
+/// Whether [`write`] could write this file now, found out by a file beside it that goes at once.
+///
+/// # Errors
+/// When it couldn't, as [`write`]; also when the path is a directory.
+pub fn writable(path: &Path) -> Result<(), FileError> {
+    if path.is_dir() {
+        return Err(failed("write", path)(io::ErrorKind::IsADirectory.into()));
+    }
+    let temporary = temporary(path)?;
+    let made = in_directory(path, || fill(&temporary, &[], PRIVATE, false));
+    let _ = fs::remove_file(&temporary);
+    made?.map_err(failed("write", path))
+}
+
 fn replace(path: &Path, content: &[u8], mode: u32, flush: bool) -> Result<(), FileError> {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let name = path.file_name().ok_or_else(|| FileError::NoFileName(path.to_owned()))?;
-    let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let temporary =
-        path.with_file_name(format!(".{}.{}.{unique}.tmp", name.to_string_lossy(), std::process::id()));
+    let temporary = temporary(path)?;
     let filled = in_directory(path, || fill(&temporary, content, mode, flush))
         .and_then(|done| done.map_err(failed("write", path)));
     let renamed = filled.and_then(|()| fs::rename(&temporary, path).map_err(failed("replace", path)));
@@ -93,6 +103,14 @@ fn replace(path: &Path, content: &[u8], mode: u32, flush: bool) -> Result<(), Fi
         let _ = fs::remove_file(&temporary);
     }
     renamed
+}
+
+/// A name beside `path` that no other write uses.
+fn temporary(path: &Path) -> Result<PathBuf, FileError> {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().ok_or_else(|| FileError::NoFileName(path.to_owned()))?;
+    let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
+    Ok(path.with_file_name(format!(".{}.{}.{unique}.tmp", name.to_string_lossy(), std::process::id())))
 }
 
 /// Does something that needs the directory of `path`. Another process that takes its last cluster

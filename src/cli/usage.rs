@@ -11,16 +11,21 @@ use crate::report::{self, html};
 pub(super) async fn run(global: &Global, args: &ReportArgs) -> Result<(), BoxError> {
     let ReportArgs { duration, html, output } = args;
     let duration = config::time_limit("--for", duration)?;
+    // Not after all the watching.
+    if let Some(path) = html {
+        files::writable(path)?;
+    }
     let session = Session::new(global)?;
     let engine = session::engine().await?;
     if !session::has_containers(&engine, &session.name).await? {
         return Err(SessionError::NoCluster(session.name).into());
     }
     let usage = watch(&engine, session.name.as_str(), duration).await?;
-    if let Some(path) = html {
-        files::write(path, page(&usage).as_bytes(), 0o600)?;
-    }
+    // First, so that it isn't lost should the page have no room.
     report::output::formatted(output.output, &usage, text)?;
+    if let Some(path) = html {
+        files::write(path, page(&usage).as_bytes(), files::PRIVATE)?;
+    }
     Ok(())
 }
 

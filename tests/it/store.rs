@@ -49,6 +49,21 @@ fn no_path_leads_out_of_it() {
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0, "nothing was made");
 }
 
+/// `report --html` asks before it watches.
+#[test]
+fn whether_a_file_can_be_written_is_known_before_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |path: &str| directory.path().join(path);
+    files::writable(&at("new/page.html")).unwrap();
+    files::write(&at("old.html"), b"old", 0o600).unwrap();
+    files::writable(&at("old.html")).unwrap();
+    assert_eq!(std::fs::read(at("old.html")).unwrap(), b"old");
+    assert_eq!(std::fs::read_dir(at("new")).unwrap().count(), 0, "nothing is left");
+    for bad in [at("new"), at("old.html/page.html"), "/proc/page.html".into(), "/".into()] {
+        files::writable(&bad).unwrap_err();
+    }
+}
+
 #[test]
 fn a_failed_write_leaves_the_old_content_and_no_debris() {
     let temp = TempDir::new().unwrap();
