@@ -7,13 +7,16 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hoist_phases::phases::steward::Relay;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::reflector::Store;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use super::routes;
 
@@ -23,17 +26,29 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How often all nodes are tried while one of them is silent.
 const ROUNDS: usize = 5;
 
+/// For all tries together, however many nodes there are: a client doesn't wait for ever.
+const ALL: Duration = Duration::from_secs(15);
+
+/// Connections of one mapping at once: each holds two descriptors. Others wait with the kernel.
+const MOST: usize = 1_000;
+
+/// After so long in silence, whether the other end is still there is asked.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How long it has to answer that, asked so often.
+const PROBE: (Duration, u32) = (Duration::from_secs(10), 3);
+
 /// What a mapping leads to, at any moment.
 #[derive(Clone)]
 pub(super) struct Targets {
     relay: Relay,
     nodes: Store<Node>,
-    turn: std::sync::Arc<AtomicUsize>,
+    turn: Arc<AtomicUsize>,
 }
 
 impl Targets {
     pub(super) fn new(relay: Relay, nodes: Store<Node>) -> Self {
-        Self { relay, nodes, turn: std::sync::Arc::default() }
+        Self { relay, nodes, turn: Arc::default() }
     }
 
     /// The addresses to try, in order: another first each time.
@@ -45,6 +60,12 @@ impl Targets {
             targets.rotate_left(turn);
         }
         targets
+    }
+
+    /// Whether it is still among them.
+    pub(super) fn lead_to(&self, target: SocketAddr) -> bool {
+        let nodes = self.nodes.state();
+        targets(&self.relay, nodes.iter().map(AsRef::as_ref)).contains(&target)
     }
 }
 
@@ -77,7 +98,14 @@ pub(super) fn listen_address(relay: &Relay) -> SocketAddr {
 /// When the port is taken.
 pub(super) async fn tcp(targets: Targets) -> io::Result<Infallible> {
     let listener = TcpListener::bind(listen_address(&targets.relay)).await?;
+    Ok(serve(targets, listener, MOST).await)
+}
+
+async fn serve(targets: Targets, listener: TcpListener, most: usize) -> Infallible {
+    let free = Arc::new(Semaphore::new(most));
     loop {
+        // It is never closed.
+        let Ok(place) = Arc::clone(&free).acquire_owned().await else { return std::future::pending().await };
         // Out of descriptors for example: the next connection may do better.
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -85,9 +113,10 @@ pub(super) async fn tcp(targets: Targets) -> io::Result<Infallible> {
         };
         let targets = targets.next();
         tokio::spawn(async move {
-            if let Some(node) = connect(&targets).await {
+            if let Ok(Some(node)) = tokio::time::timeout(ALL, connect(&targets)).await {
                 relay(client, node).await;
             }
+            drop(place);
         });
     }
 }
@@ -115,7 +144,38 @@ async fn connect(targets: &[SocketAddr]) -> Option<TcpStream> {
 async fn relay(mut client: TcpStream, mut node: TcpStream) {
     // What is written goes out at once, as the two ends mean it.
     let _ = client.set_nodelay(true).and(node.set_nodelay(true));
+    // One that has died says nothing: without asking, its place would be held for ever.
+    for end in [&client, &node] {
+        if let Err(error) = keep_alive(end) {
+            tracing::debug!("keepalive: {error}");
+        }
+    }
     let _ = tokio::io::copy_bidirectional(&mut client, &mut node).await;
+}
+
+fn keep_alive(end: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_tcp_keepidle(end, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(end, PROBE.0)?;
+    sockopt::set_tcp_keepcnt(end, PROBE.1)?;
+    sockopt::set_socket_keepalive(end, true)
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// What leads to one node, whatever its state.
+    pub(in super::super) fn targets_to(at: SocketAddr) -> Targets {
+        let relay = Relay {
+            listen: 0,
+            protocol: Default::default(),
+            port: at.port(),
+            to: Some(at.ip()),
+            ipv4: true,
+            ipv6: false,
+        };
+        Targets::new(relay, kube::runtime::reflector::store().0)
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +230,37 @@ mod tests {
         peer.read_to_string(&mut said).await?;
         assert_eq!(said, "hello");
         assert!(connect(&[gone]).await.is_none());
+        Ok(())
+    }
+    #[tokio::test]
+    async fn a_connection_above_the_most_waits_for_a_place() -> Check {
+        let server = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let at = listener.local_addr()?;
+        let served = tokio::spawn(serve(testing::targets_to(server.local_addr()?), listener, 1));
+        let first = TcpStream::connect(at).await?;
+        let (first_there, _) = server.accept().await?;
+        let mut second = TcpStream::connect(at).await?;
+        second.write_all(b"hello").await?;
+        let early = tokio::time::timeout(Duration::from_millis(100), server.accept()).await;
+        assert!(early.is_err(), "there is one place");
+        drop((first, first_there));
+        let (mut second_there, _) = server.accept().await?;
+        drop(second);
+        let mut said = String::new();
+        second_there.read_to_string(&mut said).await?;
+        assert_eq!(said, "hello");
+        served.abort();
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn both_ends_are_asked_whether_they_are_still_there() -> Check {
+        let server = TcpListener::bind("127.0.0.1:0").await?;
+        let end = TcpStream::connect(server.local_addr()?).await?;
+        keep_alive(&end)?;
+        assert!(sockopt::socket_keepalive(&end)?);
+        assert_eq!(sockopt::tcp_keepidle(&end)?, KEEPALIVE);
         Ok(())
     }
 }
