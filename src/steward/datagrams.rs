@@ -191,7 +191,7 @@ mod tests {
         drop(node);
         let session = Session::open(target).await?;
         session.node.send(b"refused").await?;
-        session.node.readable().await?;
+        session.node.ready(tokio::io::Interest::ERROR).await?;
         let node = UdpSocket::bind(target).await?;
         let sessions = Sessions::default();
         let known = client.local_addr()?;
