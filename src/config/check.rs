@@ -10,6 +10,9 @@ use super::{mirrors, ports, registry};
 /// Least tmpfs etcd starts in: it allocates two 64 MB segments of its log at once.
 const MIN_TMPFS: u64 = 192 << 20;
 
+/// A cluster without anything of the user's takes some 10 MiB, and twice that while it is compacted.
+const MIN_QUOTA: u64 = 32 << 20;
+
 /// What etcd needs beside its data.
 const ETCD_HEAP: u64 = 256 << 20;
 
@@ -85,8 +88,9 @@ fn etcd(spec: &ClusterSpec, problems: &mut Problems) {
     let mib = |bytes: u64| format!("{}Mi", bytes >> 20);
     let etcd = &spec.etcd;
     let own = etcd.backend == Backend::Etcd;
-    if own && etcd.quota_bytes == 0 {
-        problems.push(Problem::new("etcd.quota", 0, "must be more than 0"));
+    if own && etcd.quota_bytes < MIN_QUOTA {
+        let rule = format!("must be {} or more", mib(MIN_QUOTA));
+        problems.push(Problem::new("etcd.quota", format_args!("{} bytes", etcd.quota_bytes), rule));
     }
     let Some(component) = etcd.backend.component().filter(|_| !etcd.durable) else { return };
     if etcd.tmpfs_bytes < MIN_TMPFS {

@@ -76,6 +76,44 @@ const ETCD_KEYS: [&str; 8] = [
 const STORE: [&str; 6] =
     ["etcd-servers", "etcd-servers-overrides", "etcd-prefix", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
 
+/// Files that hoist puts into the containers; there are none of the user's in them.
+const API_SERVER_KEYS: [&str; 13] = [
+    "client-ca-file",
+    "kubelet-certificate-authority",
+    "kubelet-client-certificate",
+    "kubelet-client-key",
+    "proxy-client-cert-file",
+    "proxy-client-key-file",
+    "requestheader-client-ca-file",
+    "service-account-key-file",
+    "service-account-signing-key-file",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "tls-sni-cert-key",
+    "token-auth-file",
+];
+
+/// The same of kube-controller-manager and kube-scheduler.
+const CLIENT_KEYS: [&str; 11] = [
+    "authentication-kubeconfig",
+    "authorization-kubeconfig",
+    "client-ca-file",
+    "cluster-signing-cert-file",
+    "cluster-signing-key-file",
+    "kubeconfig",
+    "requestheader-client-ca-file",
+    "root-ca-file",
+    "service-account-private-key-file",
+    "tls-cert-file",
+    "tls-private-key-file",
+];
+
+/// Node and RBAC are there, and nothing that lets everybody in.
+fn authorizes(modes: &str) -> bool {
+    let modes: Vec<_> = modes.split(',').map(str::trim).collect();
+    ["Node", "RBAC"].iter().all(|wanted| modes.contains(wanted)) && !modes.contains(&"AlwaysAllow")
+}
+
 fn listens_on(urls: &str, wanted: &str) -> bool {
     urls.split(',').any(|url| url.trim().trim_end_matches('/') == wanted)
 }
@@ -179,6 +217,32 @@ fn problems_of_args(
             }
             (Component::Konnectivity, "mode" | "server-port" | "uds-name") => {
                 refuse(flag, value, "the API server speaks gRPC to it over a socket in a volume of the two")
+            }
+            (Component::ApiServer, "enable-bootstrap-token-auth") if value != "true" => {
+                refuse(flag, value, "kubeadm join shows a bootstrap token")
+            }
+            (Component::ApiServer, "authorization-mode") if !authorizes(value) => refuse(
+                flag,
+                value,
+                "must have Node and RBAC, by whose rules nodes join, and not AlwaysAllow, by which everybody may do everything",
+            ),
+            (Component::ApiServer | Component::ControllerManager, "service-cluster-ip-range") => {
+                refuse(flag, value, "networking.serviceSubnet says it, and certificates and DNS follow")
+            }
+            (Component::ControllerManager, "cluster-cidr") => {
+                refuse(flag, value, "networking.podSubnet says it, and kube-proxy and the pod network follow")
+            }
+            (Component::ApiServer, name) if API_SERVER_KEYS.contains(&name) => refuse(
+                flag,
+                value,
+                "the container holds keys of the cluster's own alone; for a CA of yours see --ca-cert",
+            ),
+            (Component::ControllerManager | Component::Scheduler, name) if CLIENT_KEYS.contains(&name) => {
+                refuse(
+                    flag,
+                    value,
+                    "the container holds keys of the cluster's own alone; for a CA of yours see --ca-cert",
+                )
             }
             // Discovery by token reads cluster-info before it has any identity (kubeadm join).
             (Component::ApiServer, "anonymous-auth") if value != "true" => refuse(

@@ -109,9 +109,13 @@ pub fn parse(path: &Path, text: &str) -> Result<Document, FileError> {
     drop_nulls(&mut value);
     let mistakes = schema::mistakes(&value);
     if mistakes.is_empty() {
-        // From the text, which knows how a number was written that is meant as text.
-        let file = serde_saphyr::from_str(text).map_err(|error| FileError::parse(path, &error))?;
-        return Ok(Document { file, origins, problems: Problems::default(), beside });
+        // From the text, which knows how a number was written that is meant as text; but for sections
+        // without content, which mean as much as none.
+        let read = serde_saphyr::from_str(text).or_else(|error| {
+            schema::as_text(&mut value);
+            serde_json::from_value(value).map_err(|_| FileError::parse(path, &error))
+        });
+        return Ok(Document { file: read?, origins, problems: Problems::default(), beside });
     }
     let mut problems = Problems::default();
     for Mistake { problem, at } in mistakes {

@@ -33,11 +33,15 @@ pub(super) fn check(
             );
         }
     }
-    for Taint { key, value, effect } in taints {
+    for (index, Taint { key, value, effect }) in taints.iter().enumerate() {
         let field = format!("{field}.taints");
         let mut refuse = |rule: &str| problems.push(Problem::new(&field, format_args!("{key:?}"), rule));
         if !is_label_key(key) || !is_label_value(value) {
             refuse("key and value must be as those of a label");
+        }
+        // As the API server refuses a Node with such, which then never joins.
+        if taints.iter().take(index).any(|other| other.key == *key && other.effect == *effect) {
+            refuse("stands twice with the same effect; leave one out");
         }
         if !EFFECTS.contains(&effect.as_str()) {
             refuse("effect must be NoSchedule, PreferNoSchedule or NoExecute");

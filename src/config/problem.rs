@@ -35,14 +35,28 @@ impl Problem {
     /// A problem is found by a flag's name, or by line and column, when that is where it comes from.
     fn placed(self, origins: &Origins) -> Self {
         let (field, rest) = self.field_and_rest();
+        let shown = printable(field);
         match origins.of(field) {
             Some(Origin::Flag(name) | Origin::Env(name)) => Self(format!("{name}{rest}")),
             Some(origin @ (Origin::File { .. } | Origin::Kubeadm { .. })) => {
-                Self(format!("{origin}: {field}{rest}"))
+                Self(format!("{origin}: {shown}{rest}"))
             }
-            Some(Origin::Present | Origin::Default) | None => self,
+            Some(Origin::Present | Origin::Default) | None => Self(format!("{shown}{rest}")),
         }
     }
+}
+
+/// Names in a file may hold what moves a terminal's cursor.
+fn printable(field: &str) -> String {
+    let mut shown = String::with_capacity(field.len());
+    for character in field.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// The message of an error that names its field and value already.

@@ -835,3 +835,52 @@ fn level_webhook_is_refused_where_it_is_never_reached() {
     let error = resolve(&["--wait=webhook", "--reach=none"], None).unwrap_err();
     assert!(error.contains("--wait webhook") && error.contains("use dns"), "{error}");
 }
+
+/// Commenting out what is in a section is no mistake.
+#[test]
+fn an_empty_section_says_nothing() {
+    let plain = shown(&resolve(&[], None).unwrap());
+    for section in ["networking", "etcd", "apiServer", "kubelet", "components", "placement", "owner", "nodes"]
+    {
+        let settings =
+            resolve(&[], Some(&format!("{section}:\n"))).unwrap_or_else(|e| panic!("{section}: {e}"));
+        assert_eq!(shown(&settings), plain, "{section}");
+    }
+    let settings = resolve(&[], Some("components:\n  kube-apiserver:\n    extraArgs:\n")).unwrap();
+    assert_eq!(shown(&settings), plain);
+}
+
+#[test]
+fn what_would_break_join_or_security_is_refused_before_anything_starts() {
+    for (yaml, wanted) in [
+        ("components: {kube-apiserver: {extraArgs: {authorization-mode: AlwaysAllow}}}", "AlwaysAllow"),
+        ("components: {kube-apiserver: {extraArgs: {authorization-mode: RBAC}}}", "Node and RBAC"),
+        (
+            "components: {kube-apiserver: {extraArgs: {enable-bootstrap-token-auth: 'false'}}}",
+            "bootstrap token",
+        ),
+        ("components: {kube-apiserver: {extraArgs: {client-ca-file: /x}}}", "--ca-cert"),
+        ("components: {kube-controller-manager: {extraArgs: {cluster-signing-cert-file: /x}}}", "--ca-cert"),
+        ("components: {kube-scheduler: {extraArgs: {kubeconfig: /x}}}", "cluster's own"),
+        (
+            "components: {kube-controller-manager: {extraArgs: {cluster-cidr: 10.0.0.0/8}}}",
+            "networking.podSubnet",
+        ),
+        (
+            "nodes: [{taints: [{key: a, value: b, effect: NoSchedule}, {key: a, effect: NoSchedule}]}]",
+            "twice",
+        ),
+        ("etcd: {quota: 1}", "32Mi or more"),
+    ] {
+        let error = resolve(&[], Some(yaml)).expect_err(yaml);
+        assert!(error.contains(wanted), "{yaml}: {error}");
+    }
+    let good = "components: {kube-apiserver: {extraArgs: {authorization-mode: 'RBAC,Node,Webhook'}}}";
+    resolve(&[], Some(good)).unwrap();
+}
+
+#[test]
+fn names_of_a_file_do_not_reach_the_terminal_as_they_are() {
+    let error = resolve(&[], Some("\"\\e[31mkey\\nx\": 1\n")).unwrap_err();
+    assert!(!error.contains('\u{1b}') && error.contains("u{1b}[31mkey\\nx"), "{error:?}");
+}
