@@ -54,9 +54,12 @@ fn ranges(facts: &Facts) -> Vec<(&'static str, IpNet)> {
     let networking = &facts.spec.networking;
     let pods = networking.pod_subnet.iter().map(|net| ("networking.podSubnet", net));
     let services = networking.service_subnet.iter().map(|net| ("networking.serviceSubnet", net));
-    let nodes = networking.families().map(|family| ("the nodes' network", family.node_subnet()));
+    let nodes = networking.families().map(|family| (NODES, family.node_subnet()));
     pods.chain(services).chain(nodes).collect()
 }
+
+/// What the ranges call the network between nodes and control plane.
+const NODES: &str = "the nodes' network";
 
 pub(super) fn overlap(facts: &Facts) -> Verdict {
     let (host, engine) = (facts.host.as_ref()?, facts.engine.as_ref()?);
@@ -74,10 +77,18 @@ pub(super) fn overlap(facts: &Facts) -> Verdict {
         let other = route.destination;
         let meets = |net: &IpNet| net.contains(&other.network()) || other.contains(&net.network());
         for (field, net) in ranges.iter().filter(|(_, net)| meets(net)) {
+            let remedy = match *field {
+                NODES => {
+                    "it can't be moved; nothing in the cluster reaches what is there, and the host is not affected"
+                }
+                _ => {
+                    "choose another range with --pod-subnet or --service-subnet; as it is, pods can't reach what is there"
+                }
+            };
             told = told.with(
                 State::Warn,
                 format!("{field} {net} overlaps {other}, which the host reaches through {}", route.interface),
-                "choose another range with --pod-subnet or --service-subnet; as it is, pods can't reach what is there",
+                remedy,
             );
         }
     }

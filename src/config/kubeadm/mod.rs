@@ -5,6 +5,7 @@
 pub(crate) mod args;
 mod reader;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -28,6 +29,8 @@ pub enum KubeadmError {
         "kubeadmConfig {path:?}: apiVersion {found:?} is not known; kubeadm.k8s.io/v1beta3, v1beta4 and v1 are"
     )]
     Version { path: PathBuf, found: String },
+    #[error("kubeadmConfig {path:?}: holds more than one {kind}; kubeadm takes one")]
+    Twice { path: PathBuf, kind: String },
     #[error("kubeadmConfig {0:?}: holds no document of kubeadm's; a ClusterConfiguration is looked for")]
     Nothing(PathBuf),
 }
@@ -137,12 +140,17 @@ fn carry(path: &Path, text: &str) -> Result<Carried, KubeadmError> {
     let mut fields = json!({});
     let mut unused = Vec::new();
     let mut known = 0_usize;
+    let mut kinds = BTreeSet::new();
     for mut document in documents {
         let kind = document["kind"].as_str().unwrap_or_default().to_owned();
         let version = document["apiVersion"].as_str().unwrap_or_default().to_owned();
         if version.strip_prefix("kubeadm.k8s.io/").is_some_and(|version| !VERSIONS.contains(&version)) {
             return Err(KubeadmError::Version { path: path.to_owned(), found: version });
         }
+        if !kind.is_empty() && !kinds.insert(kind.clone()) {
+            return Err(KubeadmError::Twice { path: path.to_owned(), kind });
+        }
+        unknown(&kind, &document, &mut unused);
         let mut reader = Reader::new(&mut document, &mut fields);
         match kind.as_str() {
             "ClusterConfiguration" => cluster(&mut reader),
@@ -198,6 +206,17 @@ fn init(reader: &mut Reader<'_>) {
     // Groups and usages are what kubeadm gives by itself.
     reader.pull("/bootstrapTokens/0/groups");
     reader.pull("/bootstrapTokens/0/usages");
+}
+
+/// Sections of a ClusterConfiguration, of which `kubeadm config print` writes some empty.
+const SECTIONS: [&str; 8] =
+    ["apiServer", "controllerManager", "dns", "etcd", "featureGates", "networking", "proxy", "scheduler"];
+
+/// Empty sections that kubeadm knows nothing of: most likely mistyped, and nothing would be left of them to tell.
+fn unknown(kind: &str, document: &Value, unused: &mut Vec<String>) {
+    let members = document.as_object().filter(|_| kind == "ClusterConfiguration").into_iter().flatten();
+    let empty = members.filter(|(name, value)| !SECTIONS.contains(&name.as_str()) && is_empty(value));
+    unused.extend(empty.map(|(name, _)| format!("{kind}.{name}")));
 }
 
 /// What nobody has taken out of a document, by its path.

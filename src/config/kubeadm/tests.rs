@@ -98,3 +98,12 @@ fn what_is_none_of_kubeadms_is_refused() {
     assert!(error(old).contains("v1beta2"), "{}", error(old));
     assert!(error("a: [").starts_with("kubeadmConfig \"k.yaml\": line "), "{}", error("a: ["));
 }
+
+#[test]
+fn nothing_of_a_document_vanishes_without_a_word() {
+    let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n";
+    let carried = carry(Path::new("k.yaml"), &format!("{text}networkin: {{}}\ndns: {{}}\nscheduler: {{}}\n"));
+    assert!(carried.is_ok_and(|carried| carried.unused == ["ClusterConfiguration.networkin"]));
+    let twice = carry(Path::new("k.yaml"), &format!("{text}---\n{text}"));
+    assert!(matches!(twice, Err(KubeadmError::Twice { kind, .. }) if kind == "ClusterConfiguration"));
+}
