@@ -30,9 +30,11 @@ fn exists(hoist: &Hoist, object: &[&str]) -> bool {
     !done.stdout.trim().is_empty()
 }
 
-/// The last time that the kubelet of node01 has told it lives.
+/// The last time that the kubelet of node01 has told it lives; nothing while it has no lease, which may be
+/// younger than what was put back.
 fn heartbeat(hoist: &Hoist) -> String {
-    hoist.kubectl(&["get", "lease", "-n", "kube-node-lease", "node01", "-o", "jsonpath={.spec.renewTime}"])
+    let lease = ["lease", "-n", "kube-node-lease", "node01", "--ignore-not-found"];
+    hoist.kubectl(&[&["get"], &lease[..], &["-o", "jsonpath={.spec.renewTime}"]].concat())
 }
 
 /// Issue: a throw-away etcd keeps its data in memory; that isn't the memory of its process.

@@ -1,15 +1,16 @@
 //! `hoist export`: of a healthy cluster, of one that is half dead, and of an `up` that fails. No secret is in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hoist_phases::ports::Runtime as _;
 use serde_json::{Value, json};
 
-use crate::support::{Hoist, alone, block, engine};
+use crate::support::{Hoist, alone, block, engine, until};
 
 const PASSWORD: &str = "tr0ub4dor-and-3";
 
@@ -84,6 +85,17 @@ fn a_cluster_is_exported_without_its_secrets_well_and_half_dead() {
         [secrets(hoist), vec![PASSWORD.to_owned(), STANDARD.encode(PASSWORD), "of-somebody".to_owned()]];
     let secrets = secrets.concat();
 
+    // Another test may have removed nodes a moment ago: nobody has the logs of pods that were on them.
+    until("no pod is left of a node that is gone", Duration::from_secs(180), || {
+        let names = |kind: &str, field: &str| -> BTreeSet<String> {
+            let found = hoist.get(&[kind, "--all-namespaces"]);
+            let items = found["items"].as_array().into_iter().flatten();
+            items.filter_map(|item| item.pointer(field)?.as_str().map(str::to_owned)).collect()
+        };
+        let (used, there) = (names("pods", "/spec/nodeName"), names("nodes", "/metadata/name"));
+        let gone: Vec<_> = used.difference(&there).cloned().collect();
+        if gone.is_empty() { Ok(()) } else { Err(gone.join(", ")) }
+    });
     let well = hoist.home().join("well");
     let done = hoist.run(&["export", &well.display().to_string(), "-o", "json"]);
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
