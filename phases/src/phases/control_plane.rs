@@ -67,7 +67,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let api = cx.ports.connect.connect(kubeconfigs.super_admin()).await?;
     // Serving is enough: a system:masters user is let in from the first moment, and all later
     // phases retry what the start hooks have not made yet.
-    let watch = Watch::default().reviving();
+    let watch = Watch::default().reviving(&cx.spec);
     let served = wait::until(DEADLINE, || async {
         check_components(cx, &watch).await?;
         match api.get_path("/api/v1/namespaces?limit=1").await {

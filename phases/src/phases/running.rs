@@ -32,7 +32,7 @@ fn made_by(phase: PhaseId, spec: &ClusterSpec) -> Vec<Component> {
 /// then it goes on, whatever becomes of the phases.
 pub async fn watch(cx: &Context) -> PhaseFailure {
     let seen = cx.ports.runtime.list(Some(cx.spec.name.as_str())).await;
-    let watch = seen.map_or_else(|_| Watch::default(), |seen| Watch::after(&seen)).reviving();
+    let watch = seen.map_or_else(|_| Watch::default(), |seen| Watch::after(&seen)).reviving(&cx.spec);
     // Podman calls a container ended until it has started it again.
     let mut suspect = None;
     loop {

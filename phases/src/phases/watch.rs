@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::containers::ContainerError;
+use super::containers::{ContainerError, component_name};
 use crate::ports::{ContainerState, Runtime, Status};
+use crate::spec::{ClusterSpec, Component};
 
 /// Lines of a failed component's log that its error shows.
 const LOG_TAIL: u32 = 20;
@@ -24,23 +25,30 @@ pub struct Watch {
     before: Mutex<BTreeMap<String, (String, u32)>>,
     /// Whether what is not in `before` is known to be new, so that all of its restarts count.
     complete: bool,
-    /// Names of those that were started again, where that is done at all.
-    revived: Option<Mutex<BTreeSet<String>>>,
+    /// Names of those that may be started once more.
+    revivable: Mutex<BTreeSet<String>>,
 }
 
 impl Watch {
     /// One that has seen these already: containers made since have all of their ends counted.
     pub fn after(seen: &[ContainerState]) -> Self {
         let one = |state: &ContainerState| (state.name.clone(), (state.id.clone(), state.restarts));
-        Self { before: Mutex::new(seen.iter().map(one).collect()), complete: true, revived: None }
+        Self {
+            before: Mutex::new(seen.iter().map(one).collect()),
+            complete: true,
+            revivable: Mutex::default(),
+        }
     }
 
-    /// Starts a container that has ended for good once more. One that the engine keeps running ends
+    /// Starts a component that has ended for good once more. One that the engine keeps running ends
     /// so only when it was stopped: by a run that was cut off, after which the engine goes on with
-    /// the stop and tells until then that the container runs.
+    /// the stop and tells until then that the container runs. Not the owner: those that share its
+    /// namespace would be left with a dead one.
     #[must_use]
-    pub fn reviving(self) -> Self {
-        Self { revived: Some(Mutex::default()), ..self }
+    pub fn reviving(self, spec: &ClusterSpec) -> Self {
+        let kept = Component::ALL.into_iter().filter(|component| *component != Component::Owner);
+        let names = kept.map(|component| component_name(spec, component)).collect();
+        Self { revivable: Mutex::new(names), ..self }
     }
 
     /// Succeeds while a container runs or has a chance to; fails once it has ended for good.
@@ -72,9 +80,7 @@ impl Watch {
     }
 
     fn may_revive(&self, name: &str) -> bool {
-        let revived = self.revived.as_ref();
-        revived
-            .is_some_and(|names| names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()))
+        self.revivable.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
 
     /// How often a container has ended since the first look. That look may come after the first ends
@@ -121,9 +127,12 @@ mod tests {
 
     #[test]
     fn one_that_was_stopped_is_started_once() {
-        assert!(!Watch::default().may_revive("name"));
-        let watch = Watch::default().reviving();
-        assert_eq!(["a", "a", "b"].map(|name| watch.may_revive(name)), [true, false, true]);
+        let spec = crate::spec::test_spec();
+        let name = |component| component_name(&spec, component);
+        assert!(!Watch::default().may_revive(&name(Component::Etcd)));
+        let watch = Watch::default().reviving(&spec);
+        let tried = [Component::Etcd, Component::Etcd, Component::ApiServer, Component::Owner];
+        assert_eq!(tried.map(|component| watch.may_revive(&name(component))), [true, false, true, false]);
     }
 
     #[test]
