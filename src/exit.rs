@@ -12,7 +12,7 @@ use hoist_phases::spec::VersionError;
 use crate::cli::is_wrong_file;
 use crate::cli::{
     ApplyCommandError, CertsDue, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError,
-    NodeCommandError, NotReady, NotWell, Partial, SessionError, UnknownImage, UpError,
+    NodeCommandError, NotReady, NotWell, OthersNodes, Partial, SessionError, UnknownImage, UpError,
 };
 use crate::cluster::export::ExportError;
 use crate::cluster::snapshot::SnapshotError;
@@ -110,6 +110,9 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
     }
     if error.is::<ConnectError>() {
         return Some(ENGINE);
+    }
+    if error.is::<OthersNodes>() {
+        return Some(CONFLICT);
     }
     if error.is::<Conflict>() || matches!(error.downcast_ref(), Some(StateError::Busy { .. })) {
         return Some(CONFLICT);

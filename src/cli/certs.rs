@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::args::{CertsCommand, Format, Global};
 use super::session::{self, Session};
-use super::up;
+use super::{rotation, up};
 use crate::error::BoxError;
 use crate::{config, report};
 
@@ -28,6 +28,15 @@ const KUBELET: [&str; 4] = [
 
 /// Time for a node to answer.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// Other authorities would cut them off.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "nodes that hoist doesn't run, and can't tell of other authorities: {}; remove them first, or say --others-rejoin \
+     and join them anew afterwards (`hoist join-command`)",
+    .0.join(", ")
+)]
+pub struct OthersNodes(pub Vec<String>);
 
 /// Certificates are there, but not as they should be: the data is on stdout all the same.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +69,8 @@ struct Row {
 pub(super) async fn run(global: &Global, command: CertsCommand) -> Result<(), BoxError> {
     match command {
         CertsCommand::Check(output) => check(global, output.output).await,
-        CertsCommand::Renew => renew(global).await,
+        CertsCommand::Renew { ca: false, .. } => renew(global).await,
+        CertsCommand::Renew { ca: true, others_rejoin } => rotation::run(global, others_rejoin).await,
     }
 }
 

@@ -20,6 +20,7 @@ mod node;
 mod pause;
 mod phase;
 mod plan;
+mod rotation;
 mod session;
 mod signals;
 mod snapshot;
@@ -41,7 +42,7 @@ use crate::{exit, report};
 use args::{Cli, Command, Global, PhaseCommand};
 
 pub use apply::ApplyCommandError;
-pub use certs::CertsDue;
+pub use certs::{CertsDue, OthersNodes};
 pub use config::FileIsThere;
 pub use docs::pages as reference_pages;
 pub use doctor::ChecksFailed;

@@ -9,6 +9,7 @@ pub mod identity;
 pub mod kube;
 pub mod pause;
 pub mod ready;
+pub mod restart;
 pub mod rollout;
 pub(crate) mod selector;
 pub mod snapshot;

@@ -1,5 +1,7 @@
 //! addons: the user's manifests, one after the other, each ready before the next.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, try_join_all};
 use serde_json::Value;
@@ -7,7 +9,7 @@ use serde_json::Value;
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::manifest::{Manifest, ManifestError, waves};
-use crate::object::{Object, ObjectError};
+use crate::object::{Object, ObjectError, ObjectRef};
 use crate::phases::apply::{self, Burst};
 use crate::phases::{Context, PhaseId, placement, wait};
 use crate::ports::KubeApi;
@@ -79,7 +81,7 @@ async fn install(cx: &Context, addon: &Addon) -> Result<Burst, PhaseError> {
     }
     if addon.wait {
         let waited = waves.iter().flatten().filter(|object| gets_ready(&cx.spec, &object.reference().kind));
-        let waits = waited.map(|object| ready(cx, api.as_ref(), object));
+        let waits = waited.map(|object| ready(api.as_ref(), object.reference(), cx.time_left()));
         let ready = try_join_all(waits).await;
         ready.map_err(|source| AddonsError::NotReady { origin: origin(), source })?;
     }
@@ -90,9 +92,11 @@ async fn install(cx: &Context, addon: &Addon) -> Result<Burst, PhaseError> {
 }
 
 /// Waits until an object is ready.
-async fn ready(cx: &Context, api: &dyn KubeApi, object: &Object) -> Result<(), PhaseError> {
-    let reference = object.reference();
-    wait::until(cx.time_left(), || async {
+///
+/// # Errors
+/// When it isn't within the time, has failed for good, or the API refuses.
+pub async fn ready(api: &dyn KubeApi, reference: &ObjectRef, within: Duration) -> Result<(), PhaseError> {
+    wait::until(within, || async {
         Ok(match api.get(reference).await {
             Ok(Some(live)) if has_failed(&live) => {
                 return Err(format!("{reference}: has failed").into());

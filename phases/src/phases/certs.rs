@@ -9,7 +9,7 @@ use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::phases::{Context, PhaseId};
 use crate::pki::{
-    Action, CERTS, PkiError, PkiInputs, Reason, Reconciled, SA_KEY, SA_PUB, SanError, reconcile,
+    Action, CERTS, PkiError, PkiInputs, Reason, Reconciled, SA_KEY, SA_PUB, SanError, reconcile, rotation,
 };
 use crate::ports::{Files, Store, StoreError};
 use crate::spec::ClusterSpec;
@@ -57,7 +57,11 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 /// a CA that is there can't be used. Nothing has been written in the last two cases.
 pub fn make(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Result<Reconciled, CertsError> {
     let inputs = PkiInputs::new(spec)?;
-    let made = reconcile(&read(store)?, &inputs, now)?;
+    let mut files = read(store)?;
+    if rotation::stage(&files) == rotation::Stage::Exchanging {
+        files = take(store, rotation::exchange(&files, &inputs), files)?;
+    }
+    let made = reconcile(&files, &inputs, now)?;
     for (path, content) in &made.write {
         store.write(path, content)?;
     }
@@ -81,13 +85,53 @@ pub fn renew(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Resu
     Ok(made)
 }
 
+/// Brings the replacement of the authorities to a stage, from the one before it. Components and nodes have to
+/// learn of it before it goes on to the next.
+///
+/// # Errors
+/// As [`make`].
+pub fn rotate(
+    store: &dyn Store,
+    spec: &ClusterSpec,
+    to: rotation::Stage,
+    now: OffsetDateTime,
+) -> Result<(), CertsError> {
+    use rotation::Stage;
+    let inputs = PkiInputs::new(spec)?;
+    let files = read(store)?;
+    let steps = match to {
+        Stage::Announced => rotation::announce(&files, &inputs, now)?,
+        Stage::Exchanging | Stage::Exchanged => rotation::exchange(&files, &inputs),
+        Stage::Settled => rotation::settle(&inputs),
+    };
+    take(store, steps, files)?;
+    Ok(())
+}
+
+fn take(store: &dyn Store, steps: Vec<rotation::Step>, mut files: Files) -> Result<Files, StoreError> {
+    for step in steps {
+        match step {
+            rotation::Step::Write(path, content) => {
+                store.write(&path, &content)?;
+                files.insert(path, content);
+            }
+            rotation::Step::Remove(path) => {
+                store.remove(&path)?;
+                files.remove(&path);
+            }
+        }
+    }
+    Ok(files)
+}
+
 /// The files that [`make`] goes by, by path in the state directory.
 ///
 /// # Errors
 /// When the state directory can't be read.
 pub fn read(store: &dyn Store) -> Result<Files, StoreError> {
     let pairs = CERTS.iter().flat_map(|spec| [spec.id.cert_path(), spec.id.key_path()]);
-    let paths = pairs.chain([SA_KEY.to_owned(), SA_PUB.to_owned()]);
+    let authorities = CERTS.iter().filter(|spec| spec.issuer.is_none()).map(|spec| spec.id);
+    let paths = pairs.chain([SA_KEY.to_owned(), SA_PUB.to_owned()]).chain(rotation::paths(authorities));
     let mut files = Files::new();
     for path in paths {
         if let Some(content) = store.read(&path)? {
@@ -110,7 +154,7 @@ mod tests {
 
     const NOW: OffsetDateTime = datetime!(2030-01-01 12:00 UTC);
 
-    /// A state directory in memory whose writes fail once `room` files are written.
+    /// A state directory in memory whose changes fail once `room` files are written or removed.
     struct FakeStore {
         files: Mutex<Files>,
         room: Mutex<usize>,
@@ -119,6 +163,17 @@ mod tests {
     impl FakeStore {
         fn with_room(room: usize) -> Self {
             Self { files: Mutex::default(), room: Mutex::new(room) }
+        }
+
+        fn takes(&self, path: &str) -> Result<(), StoreError> {
+            let full = || StoreError {
+                operation: "changing",
+                path: path.to_owned(),
+                source: std::io::ErrorKind::StorageFull.into(),
+            };
+            let mut room = self.room.lock().map_err(|_| full())?;
+            *room = room.checked_sub(1).ok_or_else(full)?;
+            Ok(())
         }
 
         fn files(&self) -> Files {
@@ -132,18 +187,15 @@ mod tests {
         }
 
         fn write(&self, path: &str, content: &[u8]) -> Result<(), StoreError> {
-            let full = || StoreError {
-                operation: "writing",
-                path: path.to_owned(),
-                source: std::io::ErrorKind::StorageFull.into(),
-            };
-            let mut room = self.room.lock().map_err(|_| full())?;
-            *room = room.checked_sub(1).ok_or_else(full)?;
-            self.files.lock().map_err(|_| full())?.insert(path.to_owned(), content.to_vec());
+            self.takes(path)?;
+            if let Ok(mut files) = self.files.lock() {
+                files.insert(path.to_owned(), content.to_vec());
+            }
             Ok(())
         }
 
         fn remove(&self, path: &str) -> Result<(), StoreError> {
+            self.takes(path)?;
             if let Ok(mut files) = self.files.lock() {
                 files.remove(path);
             }
@@ -236,6 +288,91 @@ mod tests {
         let inputs = PkiInputs::new(&spec)?;
         for name in ["192.168.66.2", "fd00::1", "10.96.0.1", "fd10:96::1"] {
             assert!(inputs.api_server.contains(&San::parse(name)?), "{name}");
+        }
+        Ok(())
+    }
+
+    /// Who everything trusts, who signs, at each stage of a replacement.
+    #[test]
+    fn authorities_are_replaced_with_both_trusted_meanwhile() -> TestResult {
+        use rotation::Stage;
+        let (store, spec) = (FakeStore::with_room(usize::MAX), spec(&[])?);
+        let old = make(&store, &spec, NOW)?.pki;
+        assert_eq!(rotation::stage(&read(&store)?), Stage::Settled);
+
+        rotate(&store, &spec, Stage::Announced, NOW)?;
+        let announced = make(&store, &spec, NOW)?;
+        assert_eq!((rotation::stage(&read(&store)?), announced.write.len()), (Stage::Announced, 0));
+        let announced = announced.pki;
+        rotate(&store, &spec, Stage::Exchanged, NOW)?;
+        assert_eq!(rotation::stage(&read(&store)?), Stage::Exchanged);
+        let made = make(&store, &spec, NOW)?;
+        let leaves = made.actions.iter().filter(|(_, action)| *action != Action::Kept);
+        assert!(leaves.clone().all(|(_, action)| *action == Action::Reissued(Reason::CaChanged)));
+        assert_eq!(leaves.count(), CERTS.iter().filter(|spec| spec.issuer.is_some()).count());
+        let exchanged = made.pki;
+        rotate(&store, &spec, Stage::Settled, NOW)?;
+        let settled = make(&store, &spec, NOW)?;
+        assert_eq!((rotation::stage(&read(&store)?), settled.write.len()), (Stage::Settled, 0));
+
+        for ca in [CertId::Ca, CertId::FrontProxyCa, CertId::EtcdCa] {
+            let (first, second) = (old.cert(ca), settled.pki.cert(ca));
+            assert_ne!(first, second, "{ca}");
+            assert_eq!(
+                (announced.cert(ca), announced.trusted(ca)),
+                (first, &*[first, second].concat()),
+                "{ca}"
+            );
+            assert_eq!(
+                (exchanged.cert(ca), exchanged.trusted(ca)),
+                (second, &*[second, first].concat()),
+                "{ca}"
+            );
+            assert_eq!(settled.pki.trusted(ca), second, "{ca}");
+        }
+        assert_eq!(announced.ca_cert_hash(), old.ca_cert_hash());
+        assert_ne!(exchanged.ca_cert_hash(), old.ca_cert_hash());
+        assert_eq!(settled.pki.ca_cert_hash(), exchanged.ca_cert_hash());
+        assert!(!store.files().keys().any(|path| path.contains("next") || path.contains("previous")));
+        Ok(())
+    }
+
+    /// Wherever it is killed, an `up` works with what is there, and the same step completes it.
+    #[test]
+    fn a_replacement_cut_short_anywhere_goes_on() -> TestResult {
+        use rotation::Stage;
+        let spec = spec(&[])?;
+        for to in [Stage::Announced, Stage::Exchanged, Stage::Settled] {
+            for room in 0.. {
+                let store = FakeStore::with_room(usize::MAX);
+                let first = make(&store, &spec, NOW)?.pki;
+                for before in
+                    [Stage::Announced, Stage::Exchanged].into_iter().take_while(|stage| *stage != to)
+                {
+                    rotate(&store, &spec, before, NOW)?;
+                }
+                if to == Stage::Settled {
+                    make(&store, &spec, NOW)?;
+                }
+                if let Ok(mut left) = store.room.lock() {
+                    *left = room;
+                }
+                let cut = rotate(&store, &spec, to, NOW).is_err();
+                if let Ok(mut room) = store.room.lock() {
+                    *room = usize::MAX;
+                }
+                let meanwhile = make(&store, &spec, NOW)?.pki;
+                let trusted = meanwhile.trusted(CertId::Ca);
+                let both = |part: &[u8]| trusted.windows(part.len()).any(|window| window == part);
+                assert!(both(meanwhile.cert(CertId::Ca)), "{to:?} after {room}");
+                assert!(to == Stage::Settled || both(first.cert(CertId::Ca)), "{to:?} after {room}");
+                rotate(&store, &spec, to, NOW)?;
+                make(&store, &spec, NOW)?;
+                assert_eq!(rotation::stage(&read(&store)?), to, "after {room}");
+                if !cut {
+                    break;
+                }
+            }
         }
         Ok(())
     }

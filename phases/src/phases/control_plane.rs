@@ -225,7 +225,7 @@ fn controller_manager(spec: &ClusterSpec) -> Flags {
         ("client-ca-file", format!("{pki}/ca.crt")),
         ("cluster-cidr", networking.pod_subnet.to_string()),
         ("cluster-name", CLUSTER_NAME.to_owned()),
-        ("cluster-signing-cert-file", format!("{pki}/ca.crt")),
+        ("cluster-signing-cert-file", format!("{pki}/ca-signing.crt")),
         ("cluster-signing-key-file", format!("{pki}/ca.key")),
         ("controllers", "*,bootstrapsigner,tokencleaner".to_owned()),
         ("kube-api-burst", "2000".to_owned()),

@@ -11,6 +11,7 @@ pub mod cni;
 pub mod containers;
 pub mod control_plane;
 pub mod coredns;
+pub mod credentials;
 pub mod etcd;
 pub mod flags;
 pub mod images;

@@ -20,6 +20,8 @@ pub(super) struct Pair {
 pub struct Pki {
     pairs: BTreeMap<CertId, Pair>,
     service_account: Pair,
+    /// Of authorities that are being replaced: all that are trusted in their stead, as PEM.
+    trusted: BTreeMap<CertId, Vec<u8>>,
     /// Hex of the SHA-256 over the cluster CA's SubjectPublicKeyInfo.
     ca_hash: String,
 }
@@ -31,14 +33,25 @@ impl fmt::Debug for Pki {
 }
 
 impl Pki {
-    pub(super) fn new(pairs: BTreeMap<CertId, Pair>, service_account: Pair, ca_hash: String) -> Self {
-        Self { pairs, service_account, ca_hash }
+    pub(super) fn new(
+        pairs: BTreeMap<CertId, Pair>,
+        trusted: BTreeMap<CertId, Vec<u8>>,
+        service_account: Pair,
+        ca_hash: String,
+    ) -> Self {
+        Self { pairs, service_account, trusted, ca_hash }
     }
 
     /// The certificate as PEM, byte for byte as the state directory has it; empty when the cluster has
     /// no such ([`super::PkiInputs::certs`]).
     pub fn cert(&self, id: CertId) -> &[u8] {
         self.pairs.get(&id).map_or(&[], |pair| &pair.cert)
+    }
+
+    /// What is trusted as this authority, as PEM: its certificate, and while it is being replaced
+    /// ([`super::rotation`]) that of the other one as well.
+    pub fn trusted(&self, ca: CertId) -> &[u8] {
+        self.trusted.get(&ca).map_or_else(|| self.cert(ca), Vec::as_slice)
     }
 
     /// The private key as PEM: hoist's own as PKCS#8, a user's CA as it came.
@@ -76,7 +89,11 @@ impl Pki {
         for spec in CERTS.iter().filter(|spec| self.pairs.contains_key(&spec.id)) {
             let whole = spec.used_by.contains(&Use::Pair(component));
             if whole || spec.used_by.contains(&Use::Cert(component)) {
-                put(&format!("{}.crt", spec.base), 0o644, self.cert(spec.id));
+                put(&format!("{}.crt", spec.base), 0o644, self.trusted(spec.id));
+            }
+            if whole && spec.issuer.is_none() {
+                // A signer takes one certificate and no more (kube-controller-manager 1.36).
+                put(&format!("{}-signing.crt", spec.base), 0o644, self.cert(spec.id));
             }
             if whole {
                 put(&format!("{}.key", spec.base), 0o600, self.key(spec.id));
@@ -131,7 +148,10 @@ mod tests {
                     "sa.pub",
                 ],
             ),
-            (Component::ControllerManager, &["ca.crt", "ca.key", "front-proxy-ca.crt", "sa.key"]),
+            (
+                Component::ControllerManager,
+                &["ca-signing.crt", "ca.crt", "ca.key", "front-proxy-ca.crt", "sa.key"],
+            ),
             (Component::Scheduler, &[]),
             (Component::Konnectivity, &["konnectivity-server.crt", "konnectivity-server.key"]),
             (Component::Registry, &[]),

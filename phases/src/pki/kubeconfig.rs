@@ -107,7 +107,7 @@ impl Kubeconfig {
             clusters: [NamedCluster {
                 name: names.cluster.to_owned(),
                 cluster: ClusterEntry {
-                    certificate_authority_data: data(pki.cert(CertId::Ca)),
+                    certificate_authority_data: data(pki.trusted(CertId::Ca)),
                     server: server.to_owned(),
                 },
             }],

@@ -12,6 +12,7 @@ mod issue;
 mod key;
 mod kubeconfig;
 mod reconcile;
+pub mod rotation;
 mod sans;
 pub mod survey;
 mod table;

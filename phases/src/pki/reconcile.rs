@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::bundle::{Pair, Pki};
 use super::x509::Parsed;
-use super::{CertId, CertSpec, PkiError, PkiInputs, issue, key};
+use super::{CertId, CertSpec, PkiError, PkiInputs, issue, key, rotation};
 use crate::ports::Files;
 
 /// A leaf that ends sooner than this is issued anew, if a new one would end later.
@@ -98,13 +98,18 @@ pub(super) struct Held {
 /// When a CA that is there can't be used. Leaves that can't be used are issued anew instead.
 pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> Result<Reconciled, PkiError> {
     let mut run = Run { existing, inputs, now, write: Vec::new() };
-    let mut pairs = BTreeMap::new();
+    let (mut pairs, mut trusted) = (BTreeMap::new(), BTreeMap::new());
     let mut cas: Vec<(CertId, Held)> = Vec::new();
     let mut actions = Vec::new();
     for spec in inputs.certs() {
         let (pair, action) = match spec.issuer {
             None => {
                 let (held, pair, action) = run.ca(spec)?;
+                let beside = rotation::beside(spec.id).into_iter().filter_map(|path| existing.get(&path));
+                let beside = beside.flatten().copied().collect::<Vec<_>>();
+                if !beside.is_empty() {
+                    trusted.insert(spec.id, [pair.cert.as_slice(), &beside].concat());
+                }
                 cas.push((spec.id, held));
                 (pair, action)
             }
@@ -121,7 +126,7 @@ pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> R
     let spki = cas.first().map(|(_, ca)| ca.cert.spki.clone()).unwrap_or_default();
     let ca_hash =
         digest::digest(&digest::SHA256, &spki).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Reconciled { pki: Pki::new(pairs, service_account, ca_hash), write: run.write, actions })
+    Ok(Reconciled { pki: Pki::new(pairs, trusted, service_account, ca_hash), write: run.write, actions })
 }
 
 struct Run<'a> {

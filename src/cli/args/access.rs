@@ -66,7 +66,14 @@ pub enum CertsCommand {
     Check(OutputArgs),
     /// Issue all certificates but the authorities anew, and start the components again with them; nodes
     /// stay joined
-    Renew,
+    Renew {
+        /// Replace the authorities as well; nodes that hoist runs stay joined, and go on
+        #[arg(long)]
+        ca: bool,
+        /// With --ca: go on although there are nodes that hoist doesn't run, which have to join anew
+        #[arg(long, requires = "ca")]
+        others_rejoin: bool,
+    },
 }
 
 #[derive(Debug, Clone, Args)]

@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::writer::Writer;
 use super::{NOT_WELL, mend, status};
-use crate::support::{Hoist, tell};
+use crate::support::{Hoist, deploy, tell};
 
 const DUE: &str = "their time was nearly or fully up: apiserver, ";
 
@@ -95,4 +95,65 @@ fn leaves_are_renewed_under_load_with_a_node_joined() {
     assert!(done.stderr.contains(DUE), "{}", done.stderr);
     assert_eq!(check(&hoist).0, Some(0));
     assert_eq!((pods(), node()), members, "nothing was made anew");
+}
+
+/// The cluster's authority as a file of the state directory, or as it is on the node.
+fn authority_of_node(hoist: &Hoist) -> String {
+    hoist.ok(&["node", "ssh", "node01", "--", "cat", "/etc/kubernetes/pki/ca.crt"])
+}
+
+#[test]
+fn authorities_are_replaced_under_load_with_nodes_joined() {
+    let hoist = Hoist::new("authority");
+    hoist.ok(&["up", "--nodes", "2"]);
+    deploy(&hoist);
+    let own = || hoist.kubectl(&["get", "pods", "-o", "jsonpath={.items[*].metadata.uid}"]);
+    let node = || hoist.kubectl(&["get", "node", "node01", "-o", "jsonpath={.metadata.uid}"]);
+    let file = |name: &str| {
+        std::fs::read_to_string(hoist.state().join(name)).expect("a file of the state directory")
+    };
+    let (members, old, access) = ((own(), node()), file("pki/ca.crt"), file("kubeconfig"));
+    assert_eq!(authority_of_node(&hoist).trim(), old.trim());
+
+    let writer = Writer::start(&hoist);
+    writer.goes_on(Instant::now());
+    let begin = Instant::now();
+    hoist.ok(&["certs", "renew", "--ca"]);
+    let took = begin.elapsed();
+    writer.goes_on(Instant::now());
+    let gap = writer.longest_gap(begin);
+    let count = writer.nothing_is_lost(&hoist);
+    tell(&format!(
+        "certs renew --ca: {} ms, {} ms without an acknowledged write, none of {count} lost",
+        took.as_millis(),
+        gap.as_millis()
+    ));
+
+    let new = file("pki/ca.crt");
+    assert_ne!(old, new);
+    assert_eq!(authority_of_node(&hoist).trim(), new.trim(), "the node trusts the new one alone");
+    let given = hoist.kubectl(&["get", "configmap", "kube-root-ca.crt", "-o", r"jsonpath={.data.ca\.crt}"]);
+    assert_eq!(given.trim(), new.trim(), "and so do pods");
+    assert!(!hoist.state().join("pki/next").join("ca.crt").exists());
+    assert!(!hoist.state().join("pki/previous").join("ca.crt").exists());
+    assert_eq!((own(), node()), members, "nothing of the user's was made anew");
+    let (code, told) = status(&hoist);
+    assert_eq!(code, Some(0), "{told}");
+    let (code, rows) = check(&hoist);
+    assert!(code == Some(0) && rows.iter().all(|(_, state)| state == "good"), "{rows:?}");
+
+    // Whoever has the old access, and trusts what it says, neither trusts the server nor is trusted.
+    let stale = hoist.home().join("stale.yaml");
+    std::fs::write(&stale, access).expect("a file");
+    let refused = hoist.try_kubectl(&["--kubeconfig", &stale.display().to_string(), "get", "nodes"]);
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.stderr.contains("certificate signed by unknown authority"), "{}", refused.stderr);
+
+    // Both ways between API server and kubelet, and what joins from now on.
+    let echo = hoist.kubectl(&["exec", "client", "--", "echo", "both ways"]);
+    assert_eq!(echo.trim(), "both ways");
+    hoist.ok(&["node", "add"]);
+    assert_eq!(status(&hoist).0, Some(0));
+    let done = hoist.run(&["up"]);
+    assert!(done.code == Some(0) && done.stderr.contains("was up already"), "{}", done.stderr);
 }

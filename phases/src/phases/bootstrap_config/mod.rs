@@ -64,7 +64,7 @@ pub fn objects(spec: &ClusterSpec, ca_pem: &[u8]) -> Result<Vec<Object>, Bootstr
 /// Publishes them.
 pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
     async move {
-        let ca_pem = cx.outputs.pki.get()?.cert(CertId::Ca);
+        let ca_pem = cx.outputs.pki.get()?.trusted(CertId::Ca);
         let objects = objects(&cx.spec, ca_pem)?;
         apply::phase(cx, &objects).await
     }

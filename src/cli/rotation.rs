@@ -1,0 +1,86 @@
+//! `hoist certs renew --ca`: other authorities, in three steps that nobody who works with the cluster has to
+//! notice. Each is brought everywhere before the next; a command that was cut short is typed again.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use hoist_phases::phases::{certs, credentials};
+use hoist_phases::pki::CertId;
+use hoist_phases::pki::rotation::{self, Stage};
+use hoist_phases::ports::{KubeApi, KubeConnect as _};
+use hoist_phases::spec::ClusterSpec;
+use time::OffsetDateTime;
+
+use super::args::Global;
+use super::certs::OthersNodes;
+use super::session::{self, Session};
+use super::up;
+use crate::cluster::kube::Connector;
+use crate::cluster::restart;
+use crate::error::BoxError;
+use crate::runtime::Engine;
+use crate::{config, report};
+
+pub(super) async fn run(global: &Global, others_rejoin: bool) -> Result<(), BoxError> {
+    let session = Session::new(global)?;
+    let _lock = session.state.lock()?;
+    let spec = session.spec()?;
+    let engine = session::engine().await?;
+    let others = others(api(&session).await?.as_ref(), &spec).await?;
+    if !others.is_empty() && !others_rejoin {
+        return Err(OthersNodes(others).into());
+    }
+    let stages: &[Stage] = match rotation::stage(&certs::read(&session.state)?) {
+        Stage::Settled | Stage::Announced => &[Stage::Announced, Stage::Exchanged, Stage::Settled],
+        Stage::Exchanging | Stage::Exchanged => &[Stage::Exchanged, Stage::Settled],
+    };
+    for stage in stages {
+        report::tell(match stage {
+            Stage::Announced => "new authorities are made, and trusted beside the old ones",
+            Stage::Exchanging | Stage::Exchanged => {
+                "the new authorities sign; the old ones are still trusted"
+            }
+            Stage::Settled => "the old authorities are trusted no longer",
+        });
+        certs::rotate(&session.state, &spec, *stage, OffsetDateTime::now_utc())?;
+        spread(global, &session, &engine, &spec, *stage).await?;
+    }
+    if !others.is_empty() {
+        report::tell(format_args!("these have to join anew: {}", others.join(", ")));
+    }
+    Ok(())
+}
+
+async fn api(session: &Session) -> Result<Arc<dyn KubeApi>, BoxError> {
+    Ok(Connector.connect(&session.kubeconfig()?).await?)
+}
+
+/// Nodes of the API that are none of hoist's machines.
+async fn others(api: &dyn KubeApi, spec: &ClusterSpec) -> Result<Vec<String>, BoxError> {
+    let own: Vec<_> = spec.nodes.iter().map(|node| node.name()).collect();
+    let nodes = api.list("v1", "Node", None).await?;
+    let names = nodes.iter().filter_map(|node| node["metadata"]["name"].as_str());
+    Ok(names.filter(|name| !own.iter().any(|own| own == name)).map(str::to_owned).collect())
+}
+
+/// Brings a stage to the components, the nodes, and the pods that hoist made and that talk to the API.
+async fn spread(
+    global: &Global,
+    session: &Session,
+    engine: &Arc<Engine>,
+    spec: &ClusterSpec,
+    stage: Stage,
+) -> Result<(), BoxError> {
+    let settings = config::settings(Default::default(), None, spec.clone(), None)?;
+    let timeout = settings.timeout;
+    up::apply(global, session, engine, settings, Some(spec)).await?;
+    let pki = certs::make(&session.state, spec, OffsetDateTime::now_utc())?.pki;
+    let nodes = spec.nodes.iter().map(|node| credentials::renew(engine.as_ref(), spec, node, &pki));
+    // All of them, so that one that fails leaves the others where they belong.
+    join_all(nodes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+    if stage == Stage::Announced {
+        // A program reads the authority that it trusts when it starts.
+        restart::addons(api(session).await?.as_ref(), pki.trusted(CertId::Ca), timeout).await?;
+    }
+    Ok(())
+}
