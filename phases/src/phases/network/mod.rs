@@ -118,9 +118,7 @@ pub fn owner(spec: &ClusterSpec) -> ContainerSpec {
     );
     owner.hostname = Some(spec.host_name());
     owner.user = Some(NONROOT.to_owned());
-    owner.publish = published(spec);
-    owner.publish.extend(relayed(spec));
-    owner.publish.extend(registry(spec));
+    owner.publish = everything_published(spec);
     // The namespace routes between nodes, and from them to the outside.
     owner.sysctls = sysctls(spec);
     owner.mounts = etcd_data(spec).into_iter().collect();
@@ -138,6 +136,22 @@ pub fn published(spec: &ClusterSpec) -> Vec<ContainerPort> {
         .publishes_konnectivity()
         .then(|| at(konnectivity::AGENT_PORT, SocketAddr::new(listen.ip(), konnectivity::AGENT_PORT)));
     [at(port, listen)].into_iter().chain(agents).collect()
+}
+
+/// All that the owner publishes.
+fn everything_published(spec: &ClusterSpec) -> Vec<ContainerPort> {
+    published(spec).into_iter().chain(relayed(spec)).chain(registry(spec)).collect()
+}
+
+/// `PORT,PROTOCOL,WHO`: what the namespace lets in from the engine's network. The API server asks everybody
+/// who they are. What is published on loopback beside it may ask nobody, and is for the engine's host alone.
+fn open(spec: &ClusterSpec) -> String {
+    let known = published(spec).len();
+    let rule = |(at, port): (usize, ContainerPort)| {
+        let who = if at >= known && port.host.ip().is_loopback() { "host" } else { "any" };
+        format!("{},{},{who}", port.container, port.protocol.lower())
+    };
+    everything_published(spec).into_iter().enumerate().map(rule).collect::<Vec<_>>().join(" ")
 }
 
 /// Those that the steward relays to nodes.
@@ -229,6 +243,7 @@ pub(super) fn dnsmasq(spec: &ClusterSpec) -> ContainerSpec {
     let mtu = spec.networking.mtu.map(|mtu| mtu.to_string());
     dnsmasq.env.insert("MTU".to_owned(), mtu.unwrap_or_default());
     dnsmasq.env.insert("REDIRECTS".to_owned(), redirects(spec));
+    dnsmasq.env.insert("OPEN".to_owned(), open(spec));
     // Bridge, address and NAT; raw sockets for DHCP and router advertisements; ports 53, 67 and 547.
     // With the rest dnsmasq gives its lease file and itself to an unprivileged user, who keeps the
     // first three.
@@ -351,6 +366,23 @@ mod tests {
         let named = SocketAddr::from(([203, 0, 113, 7], 6443));
         spec.listen_address = Some(named);
         assert_eq!(asked(&spec), [named]);
+    }
+
+    #[test]
+    fn what_asks_nobody_who_they_are_is_for_the_engines_host() {
+        let mut spec = crate::spec::test_spec();
+        assert_eq!(open(&spec), "6443,tcp,any");
+        spec.registry = Some(crate::spec::Registry { port: 0 });
+        let map = |host, protocol| PortMapping { host, port: 53, protocol, node: None };
+        spec.ports = vec![
+            map(SocketAddr::from(([127, 0, 0, 1], 0)), Protocol::Tcp),
+            map(SocketAddr::from(([0, 0, 0, 0], 8053)), Protocol::Udp),
+        ];
+        let [one, two] = [0, 1].map(|at| mapped(&spec.ports).nth(at).map_or(0, |(inner, _)| inner));
+        assert_eq!(
+            open(&spec),
+            format!("6443,tcp,any {one},tcp,host {two},udp,any {REGISTRY_PORT},tcp,host")
+        );
     }
 
     #[test]

@@ -6,9 +6,50 @@
 # BRIDGE_IPV6, NODES_IPV6  the same of IPv6
 # MTU                      of the bridge, in bytes; that of the engine's network when empty
 # REDIRECTS                ADDRESS,PORT,PORT-HERE of an endpoint, of the families above; may be empty
+# OPEN                     PORT,PROTOCOL,WHO of what is published: `any`, or `host` for the engine's host alone
 set -eu
 
 mtu=${MTU:-$(cat /sys/class/net/eth0/mtu)}
+
+# guard PROGRAM FAMILY ICMP: from the engine's network come answers, and what is published. Neither other
+# ports of the namespace are open to it, nor do packets go through to nodes and pods. Chains of its own, so
+# that what was open before is forgotten.
+guard() {
+    # Connections to a port that is published on loopback arrive from the engine's host.
+    host=$(ip "-$2" route show default dev eth0 | sed -n 's/^default via \([^ ]*\).*/\1/p' | head -n 1)
+    {
+        echo '*filter'
+        echo ':ENGINE-IN - [0:0]'
+        echo ':ENGINE-THROUGH - [0:0]'
+        for chain in ENGINE-IN ENGINE-THROUGH; do
+            echo "-A $chain -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN"
+        done
+        echo "-A ENGINE-IN -p $3 -j RETURN"
+        for published in $OPEN; do
+            port=${published%%,*} who=${published##*,} protocol=${published#*,}
+            rule="-p ${protocol%,*} --dport $port -j RETURN"
+            case $who in
+            any) echo "-A ENGINE-IN $rule" ;;
+            *) [ -z "$host" ] || echo "-A ENGINE-IN -s $host $rule" ;;
+            esac
+        done
+        # Refused rather than unheard, so that nobody waits for an answer.
+        echo '-A ENGINE-IN -p tcp -m conntrack --ctstate NEW -j REJECT --reject-with tcp-reset'
+        echo '-A ENGINE-IN -j DROP'
+        echo '-A ENGINE-THROUGH -j DROP'
+        echo COMMIT
+    } | "$1-restore" -w --noflush
+    for rule in 'INPUT -i eth0 -j ENGINE-IN' 'FORWARD -i eth0 -j ENGINE-THROUGH'; do
+        # shellcheck disable=SC2086 # the rule is a list of words
+        "$1" -w -C $rule 2>/dev/null || "$1" -w -A $rule
+    done
+}
+# Before there is anything to reach.
+guard iptables 4 icmp
+# An engine gives eth0 no IPv6 where neither the cluster nor its own network has any.
+if grep -qs 'eth0$' /proc/net/if_inet6; then
+    guard ip6tables 6 ipv6-icmp
+fi
 
 if [ ! -e /sys/class/net/br0 ]; then
     # A fixed address keeps the bridge from taking that of whichever port joins first, which would
