@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::containment::{logs, secrets};
 use crate::support::{Done, Hoist, Issuer, Token, block, containers, engine, exec, until};
 
 const FILE: &str = "\
@@ -13,6 +14,11 @@ networking:
   mtu: 1400
   dnsRecords: {registry.example.org: [192.168.66.2]}
 featureGates: {AllAlpha: false}
+components:
+  etcd: {extraArgs: {log-level: debug}}
+  kube-apiserver: {extraArgs: {v: '6'}}
+  kube-controller-manager: {extraArgs: {v: '6'}}
+  kube-scheduler: {extraArgs: {v: '6'}}
 apiServer:
   runtimeConfig: {api/beta: true}
   podSecurity: {enforce: restricted, exemptNamespaces: [free]}
@@ -122,6 +128,7 @@ fn a_cluster_is_what_its_file_says() {
     another_profile_schedules(&hoist);
     secrets_are_not_readable_in_etcd(&hoist);
     the_audit_log_has_the_user_it_names(&hoist);
+    logs_tell_much_and_no_secret(&hoist);
 
     let before = containers(&hoist.name).into_iter().map(|container| container.id).collect::<Vec<_>>();
     hoist.ok(&["up", "--config", &file]);
@@ -223,6 +230,19 @@ fn names_and_packets_are_as_asked_for(hoist: &Hoist) {
     assert!(found.stdout.starts_with("192.168.66.2 "), "{}{}", found.stdout, found.stderr);
     let mtu = exec(&node, &["cat", "/sys/class/net/eth0/mtu"]);
     assert_eq!(mtu.stdout.trim(), "1400");
+}
+
+/// Components were made to tell all that their makers call fit for debugging.
+fn logs_tell_much_and_no_secret(hoist: &Hoist) {
+    let secrets = secrets(hoist);
+    for container in containers(&hoist.name) {
+        let log = logs(&container.name);
+        for (name, secret) in &secrets {
+            assert!(!log.contains(secret.as_str()), "{name} is in the log of {}", container.name);
+        }
+    }
+    // The API server tells of each request at this level.
+    assert!(logs(&format!("hoist-{}-kube-apiserver", hoist.name)).contains("verb=\"GET\""));
 }
 
 fn anonymous_users_see_what_is_named(hoist: &Hoist) {

@@ -1,45 +1,10 @@
-//! What the containers of the control plane may do, hold and show.
+//! What containers show, and what reaches them that shouldn't; what they may do and hold is in `security`.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
-use serde_json::{Value, json};
-
-use crate::support::{
-    Hoist, archive_files, block, calm, containers, engine, inspect, on_node, pid, processes_in, state,
-};
+use crate::support::{Hoist, block, calm, containers, engine, inspect, on_node, pid, processes_in};
 
 const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-
-#[test]
-fn components_are_as_tight_as_can_be() {
-    let (shared, _calm) = calm();
-    for component in COMPONENTS.into_iter().chain(["owner", "dnsmasq", "steward"]) {
-        let all = inspect(&format!("hoist-{}-{component}", shared.hoist.name));
-        let host = &all["HostConfig"];
-        assert_ne!(host["Privileged"], true, "{component}");
-        assert_eq!(host["CapDrop"], json!(["ALL"]), "{component}");
-        assert_eq!(host["ReadonlyRootfs"], true, "{component}");
-        // No path of the host in any of them.
-        assert!(host["Binds"].as_array().is_none_or(Vec::is_empty), "{component}: {}", host["Binds"]);
-        let mounts = all["Mounts"].as_array().expect("a list");
-        assert!(mounts.iter().all(|mount| mount["Type"] != "bind"), "{component}: {mounts:?}");
-        assert!(host["Memory"].as_i64().is_some_and(|limit| limit > 0), "{component}");
-        assert!(host["NanoCpus"].as_i64().is_some_and(|limit| limit > 0), "{component}");
-        let options = host["SecurityOpt"].to_string();
-        assert!(options.contains("no-new-privileges") && !options.contains("unconfined"), "{component}");
-        let kept = host["CapAdd"].as_array().map_or(0, Vec::len);
-        if component == "steward" {
-            // Engines give capabilities to root alone; it is root with this one and nothing else.
-            assert_eq!(host["CapAdd"], json!(["NET_ADMIN"]));
-        } else if component == "dnsmasq" {
-            // It lays out the namespace; dnsmasq itself gives root up.
-            assert!(kept > 0, "{host}");
-        } else {
-            assert_eq!(kept, 0, "{component}: {}", host["CapAdd"]);
-            assert_eq!(all["Config"]["User"], "65532:65532", "{component}");
-        }
-    }
-}
 
 /// A controller that a node's systemd mounts where the host had none is a hierarchy of the whole kernel, of
 /// which the engine knows nothing: it counted no container's use any more.
@@ -78,64 +43,6 @@ fn dnsmasq_gives_root_up() {
         |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert_eq!(field("Name:"), "Name:\tdnsmasq");
     assert!(!field("Uid:").split_whitespace().skip(1).any(|id| id == "0"), "{}", field("Uid:"));
-}
-
-#[test]
-fn components_hold_only_the_keys_they_use() {
-    let (shared, _calm) = calm();
-    let client = |name: &str| [format!("pki/{name}.crt"), format!("pki/{name}.key")];
-    let mut api: Vec<String> =
-        ["apiserver", "apiserver-etcd-client", "apiserver-kubelet-client", "front-proxy-client"]
-            .iter()
-            .flat_map(|name| client(name))
-            .collect();
-    api.extend(
-        ["ca.crt", "etcd/ca.crt", "front-proxy-ca.crt", "sa.key", "sa.pub"].map(|name| format!("pki/{name}")),
-    );
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let wanted: BTreeMap<&str, Vec<String>> = [
-        ("etcd", owned(&["pki/etcd/ca.crt", "pki/etcd/server.crt", "pki/etcd/server.key"])),
-        ("kube-apiserver", api),
-        (
-            "kube-controller-manager",
-            owned(&[
-                "controller-manager.conf",
-                "pki/ca.crt",
-                "pki/ca.key",
-                "pki/front-proxy-ca.crt",
-                "pki/sa.key",
-            ]),
-        ),
-        ("kube-scheduler", owned(&["scheduler.conf"])),
-        ("steward", owned(&["steward.conf", "steward.json"])),
-    ]
-    .into();
-    for (component, mut wanted) in wanted {
-        let found = archive_files(&format!("hoist-{}-{component}", shared.hoist.name), "/etc/kubernetes");
-        let names: Vec<_> =
-            found.iter().map(|(path, _)| path.trim_start_matches("kubernetes/").to_owned()).collect();
-        wanted.sort();
-        assert_eq!(names, wanted, "{component}");
-        for (path, mode) in
-            found.iter().filter(|(path, _)| !path.ends_with(".crt") && !path.ends_with(".pub"))
-        {
-            assert_eq!(*mode, 0o600, "{component}: {path}");
-        }
-    }
-}
-
-#[test]
-fn one_port_is_published_on_loopback() {
-    let (shared, _calm) = calm();
-    for container in containers(&shared.hoist.name) {
-        let published = state(&container.name).expect("it runs").published;
-        if container.name.ends_with("-owner") {
-            assert_eq!(published.len(), 1, "{published:?}");
-            assert!(published[0].container == 6443 && published[0].host.ip().is_loopback(), "{published:?}");
-        } else {
-            assert!(published.is_empty(), "{}: {published:?}", container.name);
-        }
-    }
 }
 
 /// The shared cluster was made with all proxy variables set to a proxy that answers nobody.
@@ -212,7 +119,7 @@ fn secrets_show_up_nowhere() {
     }
 }
 
-fn logs(name: &str) -> String {
+pub(crate) fn logs(name: &str) -> String {
     use hoist_phases::ports::Runtime as _;
     crate::support::block(crate::support::engine().logs(name, 100_000)).expect("the engine has its log")
 }

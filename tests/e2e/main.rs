@@ -40,6 +40,7 @@ mod registry;
 mod remote_engine;
 mod runtime;
 mod runtime_files;
+mod security;
 mod steward;
 mod support;
 mod versions;

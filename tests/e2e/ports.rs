@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::security::ports_are_as_told;
 use crate::support::{Hoist, NODE_PORT, deploy, kill, until};
 
 /// Until the cluster gives up a dead node's pods; a request may be sent to one of them until then.
@@ -31,6 +32,7 @@ fn host_port(hoist: &Hoist) -> String {
 fn a_host_port_reaches_a_pod_and_outlives_a_node() {
     let hoist = Hoist::new("ports");
     hoist.ok(&["up", "--nodes", "2", "--port", &format!("0:{NODE_PORT}")]);
+    ports_are_as_told(&hoist, &["ports"]);
     deploy(&hoist);
     let at = host_port(&hoist);
     assert!(at.starts_with("127.0.0.1:"), "{at} is open to others");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hoist_phases::ports::Runtime as _;
 use serde_json::Value;
 
+use crate::security::ports_are_as_told;
 use crate::support::{
     CLIENT, Hoist, SERVER, WITHIN, Webhook, available, block, calls, containers, deploy, engine, exec,
     forwarded, judged, tell, until,
@@ -20,6 +21,7 @@ const POD_PROXY: &str = "/api/v1/namespaces/default/pods/server:8080/proxy/";
 fn the_api_reaches_nodes_and_pods_as_it_is_told() {
     let hoist = Hoist::new("reach");
     hoist.ok(&["up", "--nodes", "2", "--reach", "konnectivity"]);
+    ports_are_as_told(&hoist, &["konnectivity"]);
     deploy(&hoist);
     let webhook = Webhook::start(&hoist, "node02");
     no_service_works_in_the_namespace(&hoist);

@@ -75,6 +75,7 @@ fn nodes_pull_what_was_pushed_to_the_host_and_down_leaves_nothing() {
     let published = inspect(&format!("hoist-{}-owner", hoist.name));
     assert_eq!(published["NetworkSettings"]["Ports"]["5000/tcp"][0]["HostIp"], "127.0.0.1");
 
+    crate::security::ports_are_as_told(&hoist, &["registry"]);
     push(&format!("{pushed_to}/e2e/pause"));
     let pods = json!({ "apiVersion": "v1", "kind": "List", "items": [
         pod("by-host", &format!("{pushed_to}/e2e/pause:1")),

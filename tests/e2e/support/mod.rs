@@ -5,6 +5,7 @@ mod engine;
 mod hoist;
 mod issuer;
 mod kubevirtci;
+mod netns;
 mod program;
 mod shared;
 mod terminal;
@@ -20,6 +21,7 @@ pub(crate) use engine::{
 pub(crate) use hoist::{Done, Hoist, events, wait};
 pub(crate) use issuer::{Issuer, Token};
 pub(crate) use kubevirtci::{Kubevirtci, PODS, has_role};
+pub(crate) use netns::{answers, open_ports, within};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
 pub(crate) use terminal::Terminal;
 pub(crate) use wait::until;
