@@ -13,6 +13,7 @@ use crate::cli::is_wrong_file;
 use crate::cli::{
     ApplyCommandError, CertsDue, ChecksFailed, FileIsThere, Interrupted, LogsError, MachineError,
     NodeCommandError, NotReady, NotWell, OthersNodes, Partial, SessionError, UnknownImage, UpError,
+    UpgradeCommandError,
 };
 use crate::cluster::export::ExportError;
 use crate::cluster::snapshot::SnapshotError;
@@ -158,6 +159,16 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
             UpError::Interrupted(_) => Some(INTERRUPTED),
             UpError::Kubeconfig(_) => None,
             UpError::OtherCa => Some(CONFLICT),
+        };
+    }
+    if let Some(error) = error.downcast_ref::<UpgradeCommandError>() {
+        return match error {
+            UpgradeCommandError::Refused { .. } => Some(USAGE),
+            UpgradeCommandError::Unfinished { .. } => Some(CONFLICT),
+            // The cause has one of its own.
+            UpgradeCommandError::NoAnswer(..)
+            | UpgradeCommandError::PutBack { .. }
+            | UpgradeCommandError::Halfway { .. } => None,
         };
     }
     if error.is::<Interrupted>() {

@@ -28,6 +28,7 @@ mod status;
 mod steward;
 mod token;
 mod up;
+mod upgrade;
 mod usage;
 mod version;
 mod wait;
@@ -60,6 +61,7 @@ pub use snapshot::TakenBack;
 pub(crate) use snapshot::is_wrong_file;
 pub use status::NotWell;
 pub use up::UpError;
+pub use upgrade::UpgradeCommandError;
 pub use wait::NotReady;
 
 /// Runs the program with the arguments of the process.
@@ -96,6 +98,7 @@ async fn run(global: Global, command: Command) -> Result<(), BoxError> {
     match command {
         Command::Up(args) => up::run(&global, *args).await,
         Command::Plan { output, up } => plan::run(&global, output, *up).await,
+        Command::Upgrade(args) => upgrade::run(&global, args).await,
         Command::Down { cluster } => down::run(&global, cluster).await,
         Command::Pause => pause::pause(&global).await,
         Command::Resume(args) => pause::resume(&global, &args).await,

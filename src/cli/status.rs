@@ -55,12 +55,13 @@ pub(super) fn text(status: &Status) -> String {
         [
             component.name.clone(),
             component.state.clone(),
+            component.version.map(|version| version.to_string()).unwrap_or_default(),
             component.restarts.to_string(),
             component.started.clone().unwrap_or_default(),
             component.endpoint.clone().unwrap_or_default(),
         ]
     });
-    text += &report::table(["COMPONENT", "STATE", "RESTARTS", "STARTED", "ENDPOINT"], components);
+    text += &report::table(["COMPONENT", "STATE", "VERSION", "RESTARTS", "STARTED", "ENDPOINT"], components);
     if !status.nodes.is_empty() {
         text.push('\n');
         text += &nodes(status);

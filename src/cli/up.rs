@@ -128,7 +128,7 @@ pub(super) async fn apply(
 }
 
 /// What follows from a run that went well. The cluster is up, whatever becomes of this.
-async fn afterwards(session: &Session) {
+pub(super) async fn afterwards(session: &Session) {
     let name = &session.name;
     match know_data(session).await {
         Ok(false) => {}

@@ -8,10 +8,12 @@ use std::time::Duration;
 use hoist_phases::causes;
 use hoist_phases::phases::containers::is_stranded;
 use hoist_phases::phases::network::{attach, mapped_at};
-use hoist_phases::phases::{machines, placement, steward};
+use hoist_phases::phases::{images, machines, placement, steward, upgrade};
 use hoist_phases::ports::{ContainerState, KubeApi, Runtime, RuntimeError, Status as Run, label};
 use hoist_phases::spec::networking::API_PORT;
-use hoist_phases::spec::{Backend, ClusterSpec, Component, EtcdSpec, PortMapping, Protocol, REGISTRY_PORT};
+use hoist_phases::spec::{
+    Backend, ClusterSpec, Component, EtcdSpec, KubernetesVersion, PortMapping, Protocol, REGISTRY_PORT,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -84,6 +86,9 @@ pub struct ComponentStatus {
     pub name: String,
     /// `running`, `exited (1)`, `missing` and the like.
     pub state: String,
+    /// Of Kubernetes, where it is a component of that: the version of its image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<KubernetesVersion>,
     /// Starts by the engine after an end of its own.
     pub restarts: u32,
     /// RFC 3339; absent when it never ran.
@@ -185,6 +190,7 @@ pub async fn status(
         }
     }
 
+    problems.extend(spec.and_then(|spec| unfinished(&containers, spec)));
     if let Some(etcd) = by_role(Component::Etcd.name()).filter(|etcd| etcd.status == Run::Running) {
         problems.extend(alarm(runtime, &etcd.name).await);
     }
@@ -240,6 +246,20 @@ pub async fn status(
     let ports = mapped_at(mappings, published).map(port).collect();
     let notes = spec.and_then(placement::limitation).into_iter().collect();
     Ok(Status { cluster: cluster.to_owned(), overall, components, nodes, ports, problems, notes })
+}
+
+/// What an upgrade that was cut off has not come to.
+fn unfinished(containers: &[ContainerState], spec: &ClusterSpec) -> Option<String> {
+    let left = upgrade::stale(containers, spec);
+    let names: Vec<_> = left.iter().map(|component| component.name()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "an upgrade to {to} has not ended: not yet of it {} {}; `hoist upgrade --kubernetes {to}` goes on",
+            if names.len() == 1 { "is" } else { "are" },
+            names.join(", "),
+            to = spec.kubernetes
+        )
+    })
 }
 
 /// The owner of the namespace in attach mode, which carries no label: the keeper shares it.
@@ -324,6 +344,7 @@ fn describe(
     ComponentStatus {
         name: component.name().to_owned(),
         state: container.map_or_else(|| MISSING.to_owned(), |c| state(&c.status)),
+        version: container.filter(|_| component.is_kubernetes()).and_then(|c| images::version(&c.image)),
         restarts: container.map_or(0, |c| c.restarts),
         started,
         endpoint: endpoint.map(|port| port.host.to_string()),

@@ -27,6 +27,8 @@ pub struct Conflict {
     pub differences: Vec<Difference>,
 }
 
+const KUBERNETES: &str = "kubernetes";
+
 const ENCRYPTION: &str = "apiServer.encryptionConfig";
 
 impl std::error::Error for Conflict {}
@@ -58,7 +60,14 @@ impl Conflict {
                     .to_owned(),
             );
         }
-        if !self.differences.iter().all(|one| nodes(one) || encrypts(one)) {
+        let version = self.differences.iter().find(|one| one.field == KUBERNETES);
+        if let Some(Difference { present, wanted, .. }) = version {
+            hints.push(format!(
+                "`hoist upgrade --name {name} --kubernetes {wanted}` upgrades the control plane; to leave it as it is, say `kubernetes: {present}` or nothing"
+            ));
+        }
+        let told = |one: &Difference| nodes(one) || encrypts(one) || one.field == KUBERNETES;
+        if !self.differences.iter().all(told) {
             hints.push(format!(
                 "`hoist down --name {name}` first, or start another cluster with `--name`; without flags `up` takes the settings it was made with"
             ));
@@ -78,6 +87,8 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         name,
         owner,
         kubernetes,
+        // hoist's own business.
+        held: _,
         networking,
         control_plane_endpoint,
         listen_address,
@@ -110,7 +121,7 @@ pub fn check(present: &ClusterSpec, wanted: &ClusterSpec) -> Result<(), Conflict
         }
     };
     compare("owner.attach", owner_name(&present.owner), owner_name(owner));
-    compare("kubernetes", present.kubernetes.to_string(), kubernetes.to_string());
+    compare(KUBERNETES, present.kubernetes.to_string(), kubernetes.to_string());
     let Networking {
         pod_subnet: _,
         service_subnet: _,

@@ -181,6 +181,7 @@ pub fn defaults(name: ClusterName, token: BootstrapToken) -> ClusterSpec {
         name,
         owner: Owner::Own,
         kubernetes: KubernetesVersion::DEFAULT,
+        held: BTreeMap::new(),
         networking: hoist_phases::spec::Networking::default(),
         control_plane_endpoint: None,
         listen_address: None,

@@ -147,6 +147,8 @@ pub fn file(settings: &Settings) -> ClusterFile {
         name,
         owner,
         kubernetes,
+        // Nobody sets it.
+        held: _,
         networking,
         control_plane_endpoint,
         listen_address,

@@ -79,10 +79,12 @@ fn container_state(found: ContainerInspectResponse) -> ContainerState {
     let state = found.state.unwrap_or_default();
     let host = found.host_config.unwrap_or_default();
     let network_of = host.network_mode.as_deref().and_then(|mode| mode.strip_prefix("container:"));
+    let config = found.config.unwrap_or_default();
     ContainerState {
         id: found.id.unwrap_or_default(),
         name: found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
-        labels: found.config.and_then(|config| config.labels).unwrap_or_default().into_iter().collect(),
+        image: config.image.unwrap_or_default(),
+        labels: config.labels.unwrap_or_default().into_iter().collect(),
         restarts: found.restart_count.and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
         published: published(found.network_settings.and_then(|n| n.ports).unwrap_or_default()),
         started_at: state.started_at.clone().filter(|at| at != NEVER).unwrap_or_default(),

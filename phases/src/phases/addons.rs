@@ -118,7 +118,7 @@ const BY_PODS: [&str; 5] = ["APIService", "DaemonSet", "Deployment", "Job", "Sta
 
 /// Whether objects of a kind get ready at all, by what this run does: without nodes of hoist's, or
 /// without a pod network, no pod runs until somebody else sees to it.
-fn gets_ready(spec: &ClusterSpec, kind: &str) -> bool {
+pub(super) fn gets_ready(spec: &ClusterSpec, kind: &str) -> bool {
     let skipped = [PhaseId::Machines, PhaseId::Nodes, PhaseId::Cni];
     let pods_run = !spec.nodes.is_empty()
         && spec.cni != Cni::None

@@ -194,6 +194,7 @@ mod tests {
         ContainerState {
             id: "id".into(),
             name: "name".into(),
+            image: String::new(),
             labels: [(label::HASH.to_owned(), hash.to_owned())].into(),
             status,
             restarts: 0,

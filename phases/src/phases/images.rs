@@ -1,11 +1,22 @@
 //! Which images a cluster needs, and what they are called.
 
-use crate::spec::{Backend, ClusterSpec, Cni, NodeKind, NodeSpec, Reach};
+use crate::spec::{Backend, ClusterSpec, Cni, KubernetesVersion, NodeKind, NodeSpec, Reach};
 
-/// Every image is called after its program and the Kubernetes version it was built for. The
-/// `localhost` registry can't be pulled from, so a node never fetches another image of that name.
+/// Every image is called after its program and the Kubernetes version it was built for: the cluster's,
+/// or the one that an upgrade has left it at. The `localhost` registry can't be pulled from, so a node
+/// never fetches another image of that name.
 pub fn reference(spec: &ClusterSpec, name: &str) -> String {
-    format!("localhost/hoist/{name}:{}", spec.kubernetes)
+    of_version(name, spec.held.get(name).copied().unwrap_or(spec.kubernetes))
+}
+
+fn of_version(name: &str, version: KubernetesVersion) -> String {
+    format!("localhost/hoist/{name}:{version}")
+}
+
+/// The version of an image of hoist's.
+pub fn version(reference: &str) -> Option<KubernetesVersion> {
+    let (_, tag) = reference.strip_prefix("localhost/hoist/")?.split_once(':')?;
+    KubernetesVersion::parse(tag).ok()
 }
 
 /// What pods of hoist's addons call their image. Machines that are not hoist's have none of the
@@ -23,7 +34,7 @@ pub fn of_node(spec: &ClusterSpec, node: &NodeSpec) -> String {
         NodeKind::Container => "node",
         NodeKind::Vm(_) => "vm",
     };
-    node.image.clone().unwrap_or_else(|| reference(spec, name))
+    node.image.clone().unwrap_or_else(|| of_version(name, node.version.unwrap_or(spec.kubernetes)))
 }
 
 /// All images that `up` needs in the engine's store; those of addons where nodes may have to be given them.
@@ -37,7 +48,7 @@ pub fn needed(spec: &ClusterSpec) -> Vec<String> {
     let own = spec.registry.map(|_| "registry");
     let named = control_plane.into_iter().chain([store]).chain(konnectivity).chain(pushed).chain(own);
     let mut all: Vec<_> = named.map(|name| reference(spec, name)).collect();
-    let given = spec.nodes.iter().any(|node| node.image.is_some());
+    let given = spec.nodes.iter().any(lacks_addons);
     let addons = addons(spec).into_iter().filter(|_| given);
     for image in addons.chain(spec.nodes.iter().map(|node| of_node(spec, node))) {
         if !all.contains(&image) {
@@ -45,6 +56,11 @@ pub fn needed(spec: &ClusterSpec) -> Vec<String> {
         }
     }
     all
+}
+
+/// Whether a node's image may be without the images of the addons: it is the user's, or of another version.
+pub fn lacks_addons(node: &NodeSpec) -> bool {
+    node.image.is_some() || node.version.is_some()
 }
 
 /// The images that pods of hoist's addons run. hoist's own node images hold them.

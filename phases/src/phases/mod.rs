@@ -14,6 +14,7 @@ pub mod coredns;
 pub mod credentials;
 pub mod etcd;
 pub mod flags;
+pub mod health;
 pub mod images;
 pub mod konnectivity;
 pub mod kube_proxy;
@@ -34,6 +35,7 @@ mod skew;
 pub mod steward;
 pub mod token;
 pub mod unsettled;
+pub mod upgrade;
 pub mod wait;
 mod watch;
 
@@ -71,6 +73,7 @@ phase_ids! {
     Network = "network",
     Certs = "certs",
     Kubeconfig = "kubeconfig",
+    Upgrade = "upgrade",
     Etcd = "etcd",
     ControlPlane = "control-plane",
     Machines = "machines",
@@ -162,14 +165,20 @@ pub static PHASES: &[Phase] = &[
         run: kubeconfig::run,
     },
     Phase {
+        id: PhaseId::Upgrade,
+        after: &[PhaseId::Network, PhaseId::Kubeconfig],
+        summary: "components of another version replaced one after the other, each well before the next",
+        run: upgrade::run,
+    },
+    Phase {
         id: PhaseId::Etcd,
-        after: &[PhaseId::Network, PhaseId::Certs],
+        after: &[PhaseId::Network, PhaseId::Certs, PhaseId::Upgrade],
         summary: "etcd, a single member with TLS; or kine, or an etcd elsewhere that answers",
         run: etcd::run,
     },
     Phase {
         id: PhaseId::ControlPlane,
-        after: &[PhaseId::Network, PhaseId::Kubeconfig],
+        after: &[PhaseId::Network, PhaseId::Kubeconfig, PhaseId::Upgrade],
         summary: "kube-apiserver, kube-controller-manager and kube-scheduler",
         run: control_plane::run,
     },

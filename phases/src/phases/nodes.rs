@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::engine::PhaseError;
 use crate::events::Outcome;
 use crate::object::ObjectRef;
-use crate::phases::{Context, PhaseId, machines, preload, skew};
+use crate::phases::{Context, PhaseId, images, machines, preload, skew};
 use crate::ports::ExecOutput;
 use crate::spec::{ClusterSpec, KUBEADM_API, NodeKind, NodeSpec};
 
@@ -72,20 +72,26 @@ async fn join(cx: &Context, node: &NodeSpec) -> Result<Done, PhaseError> {
     };
     let found = exec(&["/bin/sh", "-euc", HOW_FAR], &[]).await?;
     let before = match (found.code, found.stdout.trim()) {
-        (0, "joined") => return register(cx, node).await,
+        (0, "joined") => {
+            // The addons may have been upgraded while the machine was away.
+            if images::lacks_addons(node) && !cx.spec.held.is_empty() {
+                preload::run(cx, node).await?;
+            }
+            return register(cx, node).await;
+        }
         (0, "half") => "kubeadm reset --force && ",
         (0, "new") => "",
         // Not knowing is no reason to take a node for a new one.
         (code, _) => return Err(JoinError::Probe { node: name, code, output: found.stderr }.into()),
     };
-    // hoist's own image is of the cluster's version and holds what a node needs.
-    if let Some(image) = &node.image {
+    // hoist's own image of the cluster's version holds what a node needs.
+    if images::lacks_addons(node) {
         let versions = exec(&["/bin/sh", "-c", skew::VERSIONS], &[]).await?;
         if versions.code != 0 {
             let output = versions.stderr;
             return Err(JoinError::Versions { node: name, code: versions.code, output }.into());
         }
-        skew::check(&name, image, &versions.stdout, cx.spec.kubernetes)?;
+        skew::check(&name, &images::of_node(&cx.spec, node), &versions.stdout, cx.spec.kubernetes)?;
         preload::run(cx, node).await?;
     }
 

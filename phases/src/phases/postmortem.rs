@@ -98,6 +98,7 @@ mod tests {
         ContainerState {
             id: "id".into(),
             name: "name".into(),
+            image: String::new(),
             labels: [].into(),
             status,
             restarts,

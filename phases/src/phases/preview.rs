@@ -105,7 +105,7 @@ fn things(id: PhaseId, spec: &ClusterSpec) -> Result<Things, PhaseError> {
     // Of the engine's network when nothing is said: the same on both sides.
     let mtu = spec.networking.mtu.unwrap_or_default();
     Ok(match id {
-        PhaseId::Preflight | PhaseId::Kubeconfig => Things::new(),
+        PhaseId::Preflight | PhaseId::Kubeconfig | PhaseId::Upgrade => Things::new(),
         PhaseId::Certs => certificates(spec)?,
         PhaseId::Network => {
             let own = match &spec.owner {

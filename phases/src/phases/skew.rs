@@ -5,7 +5,7 @@
 use crate::spec::KubernetesVersion;
 
 /// How many minor versions a kubelet may be older than the API server.
-const OLDEST: u32 = 3;
+pub(super) const OLDEST: u32 = 3;
 
 /// Prints `kubeadm v1.36.3` and `kubelet Kubernetes v1.36.3`, without what isn't there; side by
 /// side, since each takes an emulated processor a second.
@@ -42,12 +42,18 @@ pub(super) fn check(
         found.ok_or_else(missing)
     };
     version("kubeadm")?;
-    let (kubelet, minor) = version("kubelet")?;
-    if (control_plane.minor.saturating_sub(OLDEST)..=control_plane.minor).contains(&minor) {
+    let (kubelet, _) = version("kubelet")?;
+    if fits(kubelet, control_plane) {
         return Ok(());
     }
     let (node, image, kubelet) = (node.to_owned(), image.to_owned(), kubelet.to_owned());
     Err(SkewError::Skew { node, image, kubelet, control_plane })
+}
+
+/// Whether a kubelet of this version may be beside a control plane of that one.
+pub(super) fn fits(kubelet: &str, control_plane: KubernetesVersion) -> bool {
+    let fitting = control_plane.minor.saturating_sub(OLDEST)..=control_plane.minor;
+    minor(kubelet).is_some_and(|minor| fitting.contains(&minor))
 }
 
 /// The minor of `v1.36.3` or `v1.36.0-rc.1`.

@@ -106,6 +106,7 @@ mod tests {
         ContainerState {
             id: id.into(),
             name: "name".into(),
+            image: String::new(),
             labels: BTreeMap::new(),
             status: Status::Running,
             restarts,

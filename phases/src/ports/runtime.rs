@@ -234,6 +234,8 @@ pub struct PublishedPort {
 pub struct ContainerState {
     pub id: String,
     pub name: String,
+    /// What it was made from, as its maker called it.
+    pub image: String,
     pub labels: BTreeMap<String, String>,
     pub status: Status,
     pub restarts: u32,

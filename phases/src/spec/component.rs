@@ -53,6 +53,11 @@ impl Component {
         !matches!(self, Self::Etcd | Self::Kine | Self::Konnectivity | Self::Registry)
     }
 
+    /// Whether it is of the cluster's Kubernetes version.
+    pub fn is_kubernetes(self) -> bool {
+        matches!(self, Self::ApiServer | Self::ControllerManager | Self::Scheduler)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Owner => "owner",

@@ -66,6 +66,9 @@ pub struct ClusterSpec {
     #[serde(default)]
     pub owner: Owner,
     pub kubernetes: KubernetesVersion,
+    /// Images that stayed as they were when the cluster was upgraded: their versions, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held: BTreeMap<String, KubernetesVersion>,
     pub networking: Networking,
     /// Where machines elsewhere reach the control plane; nobody but its own nodes does without.
     #[serde(default)]
@@ -193,6 +196,7 @@ pub(crate) fn test_spec() -> ClusterSpec {
         name: ClusterName::new("sample").unwrap(),
         owner: Owner::Own,
         kubernetes: KubernetesVersion::DEFAULT,
+        held: BTreeMap::new(),
         networking: Networking::default(),
         control_plane_endpoint: None,
         listen_address: None,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Family;
+use super::{Family, KubernetesVersion};
 
 /// Highest node number: addresses are 192.168.66.1NN and MACs end in the two decimal digits.
 pub const MAX_NODE_NUMBER: u8 = 99;
@@ -67,6 +67,9 @@ pub struct NodeSpec {
     /// The engine's image that its machine is made from; hoist's own of the cluster's version when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Of that image of hoist's own, when the cluster has been upgraded since: the machine stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<KubernetesVersion>,
     /// What its Node is labelled with as it joins.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -117,9 +120,14 @@ impl NodeSpec {
     /// When the number is outside 1 to [`MAX_NODE_NUMBER`].
     pub fn new(number: u32, kind: NodeKind) -> Result<Self, NodeError> {
         match u8::try_from(number) {
-            Ok(small @ 1..=MAX_NODE_NUMBER) => {
-                Ok(Self { number: small, kind, image: None, labels: BTreeMap::new(), taints: Vec::new() })
-            }
+            Ok(small @ 1..=MAX_NODE_NUMBER) => Ok(Self {
+                number: small,
+                kind,
+                image: None,
+                version: None,
+                labels: BTreeMap::new(),
+                taints: Vec::new(),
+            }),
             _ => Err(NodeError::Number(number)),
         }
     }

@@ -16,7 +16,7 @@ use crate::kubevirtci::args::KubevirtciArgs;
 
 pub use access::{CertsCommand, JoinCommandArgs, KubeconfigArgs, KubectlArgs, TokenCommand};
 pub use node::{NodeAddArgs, NodeCommand, NodeStartArgs};
-pub use up::{NodeSizeArgs, Progress, UpArgs};
+pub use up::{NodeSizeArgs, Progress, UpArgs, UpgradeArgs};
 pub use watch::{DoctorArgs, ExportArgs, LogsArgs, ReportArgs, WaitArgs};
 
 /// Lifts a real Kubernetes control plane out of the nodes: containers in one network namespace
@@ -71,6 +71,8 @@ pub enum Command {
         #[command(flatten)]
         up: Box<UpArgs>,
     },
+    /// Bring the control plane of a cluster to another version of Kubernetes; nodes stay as they are
+    Upgrade(UpgradeArgs),
     /// Remove a cluster with everything it owns; no error when there is none
     Down {
         /// Name of the cluster, the same as --name

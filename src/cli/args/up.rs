@@ -182,6 +182,23 @@ pub struct UpArgs {
     pub export_on_failure: Option<PathBuf>,
 }
 
+/// The flags of `upgrade`.
+#[derive(Debug, Clone, Args)]
+pub struct UpgradeArgs {
+    /// Kubernetes version: another patch, or the next minor version
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: String,
+    /// Only tell what would change, phase by phase; touches nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// Time for everything together
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub timeout: String,
+    /// How progress is shown on stderr
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub progress: Progress,
+}
+
 /// The size of nodes that are virtual machines.
 #[derive(Debug, Clone, Default, Args)]
 pub struct NodeSizeArgs {

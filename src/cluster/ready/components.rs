@@ -1,6 +1,7 @@
 use futures_util::future::join_all;
 use hoist_phases::engine::PhaseError;
 use hoist_phases::phases::containers::node_name;
+use hoist_phases::phases::health::condition;
 use hoist_phases::phases::wait::Poll;
 use hoist_phases::ports::{ContainerState, KubeApi, KubeError, Status};
 use hoist_phases::spec::Reach;
@@ -11,24 +12,6 @@ use time::format_description::well_known::Rfc3339;
 use super::{Target, not_yet};
 use crate::cluster::kube::Api;
 use crate::error::chain;
-
-/// `/readyz` of the API server, then `/healthz` of controller-manager and scheduler.
-///
-/// Those two listen on loopback of the shared namespace only, and no port of theirs is published.
-/// The API server asks them itself, from where it runs, to answer for `componentstatuses`: old
-/// and deprecated, but the real `/healthz` of each, which leases aren't, since hoist's single
-/// instances elect no leader.
-pub(super) async fn api(api: &Api) -> Result<Poll<()>, PhaseError> {
-    match api.get_path("/readyz?verbose").await {
-        Err(error) => return Ok(not_yet(&error)),
-        Ok((200, _)) => {}
-        Ok((code, body)) => return Ok(Poll::Pending(format!("/readyz {code}: {}", failing(&body)))),
-    }
-    Ok(match api.list("v1", "ComponentStatus", None).await {
-        Err(error) => not_yet(&error),
-        Ok(statuses) => all(unhealthy(&statuses)),
-    })
-}
 
 /// Every node of the configuration, by name, with its machine; its kubelet too, where the way there
 /// is made by agents.
@@ -81,31 +64,6 @@ fn all(missing: Vec<String>) -> Poll<()> {
     if missing.is_empty() { Poll::Ready(()) } else { Poll::Pending(missing.join(", ")) }
 }
 
-/// The checks that a verbose `/readyz` reports as failing.
-fn failing(body: &str) -> String {
-    let failing: Vec<_> = body.lines().filter_map(|line| line.strip_prefix("[-]")).collect();
-    if failing.is_empty() { body.trim().to_owned() } else { failing.join(", ") }
-}
-
-fn unhealthy(statuses: &[Value]) -> Vec<String> {
-    let mut unhealthy = Vec::new();
-    for name in ["controller-manager", "scheduler"] {
-        let status = statuses.iter().find(|status| status["metadata"]["name"] == name);
-        let condition = status.and_then(|status| condition(status, "Healthy"));
-        match condition {
-            Some(condition) if condition["status"] == "True" => {}
-            Some(condition) => {
-                // An unreachable component is told of in `message`, a failing one in `error`.
-                let why =
-                    ["message", "error"].map(|field| condition[field].as_str().unwrap_or_default().trim());
-                unhealthy.push(format!("{name} is not healthy: {}", why.join(" ").trim()));
-            }
-            None => unhealthy.push(format!("{name} is not reported")),
-        }
-    }
-    unhealthy
-}
-
 /// Why a Node isn't Ready; `None` when it is.
 pub(crate) fn not_ready(node: &Value) -> Option<String> {
     match condition(node, "Ready") {
@@ -139,11 +97,6 @@ fn outdated(node: &Value, machine: Option<&ContainerState>) -> Option<String> {
     })
 }
 
-pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let conditions = object.get("status").map_or(&object["conditions"], |status| &status["conditions"]);
-    conditions.as_array()?.iter().find(|condition| condition["type"] == kind)
-}
-
 /// Addresses of the ready endpoints of a Service.
 pub(super) async fn ready_endpoints(
     api: &Api,
@@ -165,31 +118,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_failing_checks_are_told() {
-        let body =
-            "[+]ping ok\n[-]poststarthook/rbac/bootstrap-roles failed: not finished\nreadyz check failed\n";
-        assert_eq!(failing(body), "poststarthook/rbac/bootstrap-roles failed: not finished");
-        assert_eq!(failing("unauthorized\n"), "unauthorized");
-    }
-
-    #[test]
-    fn a_component_must_be_reported_healthy() {
-        let status = |name: &str, healthy: &str, message: &str| json!({"metadata": {"name": name}, "conditions": [{"type": "Healthy", "status": healthy, "message": message}]});
-        let good = [status("scheduler", "True", "ok"), status("controller-manager", "True", "ok")];
-        assert!(unhealthy(&good).is_empty());
-        let bad = [status("scheduler", "Unhealthy", "connection refused")];
-        assert_eq!(
-            unhealthy(&bad),
-            ["controller-manager is not reported", "scheduler is not healthy: connection refused"]
-        );
-    }
-
-    #[test]
     fn the_ready_of_an_earlier_run_does_not_count() {
         let node = |heartbeat: Value| json!({"metadata": {"name": "node02"}, "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}]}});
         let machine = |status| ContainerState {
             id: "id".into(),
             name: "hoist-c-node02".into(),
+            image: String::new(),
             labels: [].into(),
             status,
             restarts: 0,

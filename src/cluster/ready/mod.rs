@@ -13,9 +13,9 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt, try_join_all};
-use hoist_phases::causes;
 use hoist_phases::engine::PhaseError;
-use hoist_phases::phases::wait::{Poll, TimedOut, until};
+use hoist_phases::phases::health::{self, not_yet};
+use hoist_phases::phases::wait::{TimedOut, until};
 use hoist_phases::ports::{KubeError, Runtime};
 use hoist_phases::spec::{ClusterSpec, Reach};
 use serde::{Deserialize, Serialize};
@@ -179,17 +179,11 @@ fn probe<'a>(
     }
     match level {
         Level::Join => join::probe(target, deadline).boxed(),
-        Level::Api => until(deadline, || components::api(&target.admin)).boxed(),
+        Level::Api => until(deadline, || async { Ok(health::control_plane(&target.admin).await) }).boxed(),
         Level::Nodes => until(deadline, || components::nodes(target)).boxed(),
         Level::Dns => dns::probe(target, deadline).boxed(),
         Level::Webhook => until(deadline, || webhook::probe(&target.admin)).boxed(),
     }
-}
-
-/// What an API error means to a probe: nothing is lost by asking again until the deadline, since
-/// even a refusal may come from rules that are still being written.
-fn not_yet<T>(error: &KubeError) -> Poll<T> {
-    Poll::Pending(causes(error))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use hoist_phases::phases::wait::Poll;
 use hoist_phases::ports::KubeApi as _;
 use serde_json::Value;
 
-use super::components::condition;
 use super::not_yet;
 use crate::cluster::kube::Api;
+use hoist_phases::phases::health::condition;
 
 /// Where CoreDNS serves its health.
 const HEALTH: &str = "8080/proxy/health";

@@ -9,6 +9,7 @@ use hoist_phases::ports::{
     ContainerSpec, ContainerState, EngineInfo, ExecOutput, MountKind, Network, Runtime, RuntimeError, Status,
     label,
 };
+use hoist_phases::spec::KubernetesVersion;
 
 /// Exit code and output of a program that runs once, or nothing where it runs on.
 type Program = Box<dyn Fn(&ContainerSpec) -> Option<(i64, String)> + Send + Sync>;
@@ -55,7 +56,8 @@ impl Inner {
 impl FakeRuntime {
     /// Adds a running container with the labels that hoist gives, and a volume of its own.
     pub(crate) async fn run(&self, cluster: &str, role: &str, name: &str, network: Network) {
-        let mut spec = ContainerSpec::new(name, "image", network);
+        let image = format!("localhost/hoist/{role}:{}", KubernetesVersion::DEFAULT);
+        let mut spec = ContainerSpec::new(name, image, network);
         spec.labels = BTreeMap::from([
             (label::CLUSTER.to_owned(), cluster.to_owned()),
             (label::ROLE.to_owned(), role.to_owned()),
@@ -162,6 +164,7 @@ impl Runtime for FakeRuntime {
         let state = ContainerState {
             id: id.clone(),
             name: spec.name.clone(),
+            image: spec.image.clone(),
             labels: spec.labels.clone(),
             status: Status::Created,
             restarts: 0,
