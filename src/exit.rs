@@ -165,6 +165,7 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<Code> {
         return match error {
             UpgradeCommandError::Refused { .. } => Some(USAGE),
             UpgradeCommandError::Unfinished { .. } => Some(CONFLICT),
+            UpgradeCommandError::Addons(_) => Some(NOT_READY),
             // The cause has one of its own.
             UpgradeCommandError::NoAnswer(..)
             | UpgradeCommandError::PutBack { .. }

@@ -33,7 +33,7 @@ use crate::runtime::Engine;
 const POLL: Duration = Duration::from_millis(20);
 
 /// Least time the readiness levels get, however late the phases were.
-const LEAST_WAIT: Duration = Duration::from_secs(1);
+pub(super) const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 /// In the state directory.
 const LAST_PROFILE: &str = "last-up.json";

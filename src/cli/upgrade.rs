@@ -4,6 +4,7 @@
 //! `upgrade`. Here is judged what may be, and decided what a run that failed leaves.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use hoist_phases::causes;
 use hoist_phases::engine::PhaseFailure;
@@ -47,6 +48,8 @@ pub enum UpgradeCommandError {
          `hoist up` mends what it can"
     )]
     NoAnswer(ClusterName, #[source] BoxError),
+    #[error("the addons of before are not all replaced")]
+    Addons(#[source] BoxError),
     #[error("cluster {name} stays at {from}; what was replaced is put back")]
     PutBack { name: ClusterName, from: KubernetesVersion, source: BoxError },
     #[error(
@@ -158,10 +161,14 @@ async fn bring_up(
     settings: &Settings,
     style: Style,
 ) -> Result<(), BoxError> {
+    let begin = Instant::now();
     up::bring_up(engine, session, settings, style).await?;
     let api: Arc<dyn KubeApi> = Connector.connect(&session.kubeconfig()?).await?;
+    let left = settings.timeout.saturating_sub(begin.elapsed()).max(up::LEAST_WAIT);
     tokio::select! {
-        result = rolled_out(api.as_ref(), &settings.spec, settings.timeout) => result,
+        result = rolled_out(api.as_ref(), &settings.spec, left) => {
+            result.map_err(|error| UpgradeCommandError::Addons(error).into())
+        }
         signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal| UpError::Interrupted(signal).into())),
     }
 }
@@ -194,6 +201,7 @@ async fn failed(
     session.state.write_spec(&back)?;
     let settings = Settings { spec: back, ..settings };
     up::bring_up(engine, session, &settings, style).await?;
+    session.state.settled()?;
     Ok(UpgradeCommandError::PutBack { name, from, source: error }.into())
 }
 

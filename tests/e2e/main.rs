@@ -43,6 +43,7 @@ mod runtime_files;
 mod security;
 mod steward;
 mod support;
+mod upgrade;
 mod versions;
 mod vm;
 mod vm_more;

@@ -172,6 +172,7 @@ fn an_unknown_cluster_has_a_code() {
         &["join-command"],
         &["node", "add"],
         &["wait", "--for", "deployment/a"],
+        &["upgrade", "--kubernetes", "v1.37.2"],
     ] {
         let ran = home.run(args);
         assert_eq!(ran.code, exit::NO_CLUSTER.0, "{args:?}: {}", ran.stderr);
@@ -204,6 +205,26 @@ fn a_cluster_with_other_settings_is_a_conflict() {
     for part in ["networking.podSubnet", "10.244.0.0/16", "10.1.0.0/16", "nodes", "hint: "] {
         assert!(ran.stderr.contains(part), "{part} is missing from: {}", ran.stderr);
     }
+}
+
+#[test]
+fn an_upgrade_that_can_not_be_is_refused_before_an_engine_is_asked() {
+    let home = Home::new();
+    home.state("hoist").write_spec(&spec("hoist")).unwrap();
+    for (version, words) in [
+        ("v1.34.4", ["v1.36.3 can't become v1.34.4", "older minor", "--name OTHER"]),
+        ("v1.38.0", ["v1.38.0", "1.34 to 1.37", "v1.37.2"]),
+        ("latest", ["latest", "full version", "v1.37.2"]),
+    ] {
+        let ran = home.run(&["upgrade", "--plan", "--kubernetes", version]);
+        assert_eq!(ran.code, exit::USAGE.0, "{version}: {}", ran.stderr);
+        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{version}: {}", ran.stderr);
+    }
+    let ran = home.run(&["upgrade", "--plan", "--kubernetes", "v1.37.2"]);
+    assert_eq!(ran.code, exit::OK.0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("~ container hoist-hoist-kube-apiserver"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("owner"), "{}", ran.stdout);
+    assert_eq!(home.state("hoist").read_spec().unwrap().kubernetes.to_string(), "v1.36.3");
 }
 
 #[test]

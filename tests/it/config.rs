@@ -7,8 +7,10 @@ use hoist::cli::args::{Cli, Command, UpArgs};
 use hoist::cluster::ready::Level;
 use hoist::config::{Conflict, EXAMPLE, Origin, Settings, check_conflict, defaults, parse_file, settings};
 use hoist_phases::phases::PhaseId;
+use hoist_phases::phases::upgrade::rules;
 use hoist_phases::spec::{
-    BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode, RoleNodes, RoleRule,
+    BootstrapToken, ClusterName, ClusterSpec, Cni, Component, KubeProxyMode, KubernetesVersion, RoleNodes,
+    RoleRule,
 };
 
 mod changes;

@@ -28,3 +28,4 @@ mod status;
 mod store;
 mod support;
 mod tokens;
+mod upgrade;

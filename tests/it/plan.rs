@@ -5,7 +5,8 @@ use std::path::Path;
 use hoist::cli::plan_text;
 use hoist::config::{defaults, parse_file, settings};
 use hoist_phases::phases::preview::preview;
-use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec};
+use hoist_phases::phases::upgrade::rules;
+use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, KubernetesVersion};
 
 fn base() -> ClusterSpec {
     defaults(ClusterName::new("t").unwrap(), BootstrapToken::parse("abcdef.1234567890123456").unwrap())
@@ -40,6 +41,16 @@ fn plans_of_new_clusters() {
     ] {
         insta::assert_snapshot!(format!("new_{name}"), new(yaml));
     }
+}
+
+#[test]
+fn plan_of_an_upgrade() {
+    let mut present = base();
+    present.kubernetes = KubernetesVersion::parse("v1.35.4").unwrap();
+    let wanted = rules::upgraded(&present, KubernetesVersion::parse("v1.36.3").unwrap(), true);
+    insta::with_settings!({ filters => [(r"content [0-9a-f]{12}", "content (digest)")] }, {
+        insta::assert_snapshot!("upgrade", plan_text(&preview(Some(&present), &wanted).unwrap()));
+    });
 }
 
 #[test]

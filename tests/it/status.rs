@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use hoist::cluster::status::{Overall, Status, status};
 use hoist_phases::object::{Object, ObjectRef};
+use hoist_phases::phases::upgrade::rules;
 use hoist_phases::ports::{
     Applied, Eviction, ExecOutput, KubeApi, KubeError, Network, PublishedPort, Status as Run,
 };
@@ -154,6 +155,10 @@ async fn a_policy_that_the_server_is_too_old_for_is_noted_and_nothing_is_wrong()
     let (engine, api) = healthy().await;
     let mut spec = spec();
     spec.kubernetes = KubernetesVersion::parse("v1.35.4").unwrap();
+    for component in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+        let image = format!("localhost/hoist/{component}:v1.35.4");
+        engine.change(&format!("hoist-c-{component}"), |state| state.image = image);
+    }
     let namespaces = vec!["kubevirt".to_owned()];
     spec.placement.policy = Some(PlacementPolicy { namespaces, ..PlacementPolicy::default() });
     let status = status(&engine, Some(&api), "c", Some(&spec), None).await.unwrap();
@@ -237,6 +242,28 @@ async fn what_the_steward_can_not_do_is_told() {
     assert_eq!(told, ["steward: routes: add route 10.244.0.0/24 via 192.168.66.101: unreachable"]);
     engine.on_exec(|_, _, _| said(1, "nodes: not seen yet\n"));
     assert_eq!(look(&engine, &api).await.problems, ["steward: nodes: not seen yet"]);
+}
+
+#[tokio::test]
+async fn an_upgrade_that_was_cut_off_is_told_with_the_way_on() {
+    let (engine, api) = healthy().await;
+    let server = |version: &str| format!("localhost/hoist/kube-apiserver:{version}");
+    engine.change("hoist-c-kube-apiserver", |state| state.image = server("v1.37.2"));
+    let wanted = rules::upgraded(&spec(), KubernetesVersion::parse("v1.37.2").unwrap(), true);
+    let status = status(&engine, Some(&api), "c", Some(&wanted), None).await.unwrap();
+    assert_eq!(status.overall, Overall::Degraded);
+    assert_eq!(
+        status.problems,
+        ["an upgrade to v1.37.2 has not ended: not yet of it are kube-controller-manager, kube-scheduler; \
+          `hoist upgrade --kubernetes v1.37.2` goes on"]
+    );
+    let version = |name: &str| {
+        let component = status.components.iter().find(|component| component.name == name);
+        component.and_then(|component| component.version).map(|version| version.to_string())
+    };
+    assert_eq!(version("kube-apiserver").as_deref(), Some("v1.37.2"));
+    assert_eq!(version("kube-scheduler").as_deref(), Some("v1.36.3"));
+    assert_eq!(version("etcd"), None, "it has versions of its own");
 }
 
 #[tokio::test]

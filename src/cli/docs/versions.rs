@@ -55,11 +55,14 @@ A node's kubelet may be up to three minor versions older than the control plane,
 ([version skew policy](https://kubernetes.io/releases/version-skew-policy/)). hoist asks a node's kubelet for its \
 version before it joins, and refuses what doesn't fit, with both versions named.
 
+A cluster that is there gets another version by `hoist upgrade`, with its nodes joined: see [upgrades](upgrade.md).
+
 ## What is tested
 
 `make test-versions` makes a cluster of each of these versions with a container node, up to its DNS. It tries the \
 node's settings, pods, a Service by its name, logs and exec, and placement; then it joins a node of 1.35 to a control \
-plane of 1.36, and sees one of 1.37 refused. All else is tested with the default version alone: virtual machines, \
+plane of 1.36, and sees one of 1.37 refused. It upgrades a cluster from 1.34 to 1.35 and 1.36, and another from 1.36 to \
+1.37, each with a node joined while somebody writes. All else is tested with the default version alone: virtual machines, \
 IPv6, konnectivity, kubevirtci, and the comparison with kubeadm's objects.
 ";
 

@@ -8,9 +8,8 @@ use hoist_phases::spec::{BootstrapToken, ClusterName, ClusterSpec, NodeKind, Nod
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
-use super::writer::Writer;
 use super::{NOT_WELL, mend, status};
-use crate::support::{Hoist, deploy, tell};
+use crate::support::{Hoist, Writer, deploy, tell};
 
 const DUE: &str = "their time was nearly or fully up: apiserver, ";
 

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::writer::Writer;
 use super::{SOON, status};
-use crate::support::{Hoist, exec, pid, state, tell, until};
+use crate::support::{Hoist, Writer, exec, pid, state, tell, until};
 
 /// As the kernel ends a process that is out of memory (exit code 137), not as the engine does, which would
 /// keep it from being started again. Returns when the engine has done so.

@@ -7,7 +7,6 @@ mod killed_up;
 mod namespace;
 mod pause;
 mod reboot;
-mod writer;
 
 use std::time::{Duration, Instant};
 

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::writer::Writer;
 use super::{NOT_WELL, mend, status};
-use crate::support::{Hoist, block, engine, tell};
+use crate::support::{Hoist, Writer, block, engine, tell};
 
 /// moby/moby#36334, kubevirtci#986: a restarted owner has another namespace, and its sharers sit in the old one.
 #[test]

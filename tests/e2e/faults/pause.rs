@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::writer::Writer;
 use super::{NOT_WELL, status};
-use crate::support::{Hoist, tell, things};
+use crate::support::{Hoist, Writer, tell, things};
 
 /// Longer than the controller-manager waits for a node's report (40 s, and 50 s from Kubernetes 1.32 on).
 const FROZEN: Duration = Duration::from_secs(55);

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::writer::Writer;
 use super::{NOT_WELL, kill_all, mend, names, status};
-use crate::support::{Hoist, inspect, tell};
+use crate::support::{Hoist, Writer, inspect, tell};
 
 /// The port that the engine has published the API on.
 fn port(hoist: &Hoist) -> String {

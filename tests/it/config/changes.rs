@@ -35,9 +35,29 @@ fn a_conflict_names_each_field_and_the_way_out() {
     let fields: Vec<_> = conflict.differences.iter().map(|difference| difference.field).collect();
     assert_eq!(fields, ["kubernetes", "networking.podSubnet", "etcd.durable", "cni", "nodes"]);
     assert!(conflict.hints().iter().any(|hint| hint.contains("hoist down --name t")));
+    let version = settings(flags(&["--kubernetes=v1.37.2"]), None, present.clone(), None).unwrap().spec;
+    let hints = check_conflict(&present, &version).as_ref().map_err(Conflict::hints).unwrap_err();
+    assert!(
+        hints.len() == 1 && hints[0].contains("hoist upgrade --name t --kubernetes v1.37.2"),
+        "{hints:?}"
+    );
     let only_nodes = settings(flags(&["--nodes=2"]), None, present.clone(), None).unwrap().spec;
     let hints = check_conflict(&present, &only_nodes).as_ref().map_err(Conflict::hints).unwrap_err();
     assert!(hints.len() == 1 && hints[0].contains("hoist node add"), "{hints:?}");
+}
+
+#[test]
+fn an_upgraded_cluster_is_what_its_file_says_with_the_new_version() {
+    let mut present = base();
+    present.kubernetes = KubernetesVersion::parse("v1.35.4").unwrap();
+    let upgraded = rules::upgraded(&present, KubernetesVersion::parse("v1.36.3").unwrap(), true);
+    let of = |version: &str| {
+        let args = ["--nodes=1", &format!("--kubernetes={version}")];
+        settings(flags(&args), None, upgraded.clone(), None).unwrap().spec
+    };
+    assert_eq!(of("v1.36.3"), upgraded, "nodes and what is held stay recorded");
+    let fields = check_conflict(&upgraded, &of("v1.35.4")).unwrap_err().differences;
+    assert_eq!(fields.iter().map(|one| one.field).collect::<Vec<_>>(), ["kubernetes"]);
 }
 
 #[test]
