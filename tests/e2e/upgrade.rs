@@ -52,7 +52,7 @@ fn pod(hoist: &Hoist, name: &str, node: &str, version: &str) {
 
 fn logs_and_exec_work(hoist: &Hoist, pod: &str) {
     assert_eq!(hoist.kubectl(&["logs", pod]), "listening\n");
-    assert_eq!(hoist.kubectl(&["exec", pod, "--", "echo", "here"]), "here\n");
+    assert_eq!(hoist.kubectl(&["exec", pod, "--", "sh", "-c", "echo here"]), "here\n");
 }
 
 /// Who a pod is, and how often its container has been started.

@@ -162,8 +162,13 @@ async fn each_component_is_well_before_the_next_is_replaced() {
 }
 
 #[tokio::test]
-async fn an_etcd_of_the_same_version_keeps_its_image() {
+async fn an_etcd_of_the_same_version_keeps_its_image_even_one_without_tools() {
     let (engine, (present, wanted)) = (engine().await, clusters(true));
+    engine.on_exec(|name, _, _| ExecOutput {
+        code: if name.ends_with("etcd") { 127 } else { 0 },
+        stdout: "Kubernetes v1.37.2\n".to_owned(),
+        stderr: String::new(),
+    });
     run(&engine, &wanted).await.unwrap();
     let image = |state: Option<ContainerState>| state.unwrap().image;
     let etcd = image(engine.inspect(&name("etcd")).await.unwrap());

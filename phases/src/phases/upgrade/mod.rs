@@ -28,6 +28,10 @@ const DEADLINE: Duration = Duration::from_secs(180);
 
 const ETCDCTL: [&str; 4] = ["/usr/local/bin/etcdctl", "--command-timeout=3s", "endpoint", "health"];
 
+/// Exit codes of engines where there is no such program: in an image without etcd's tools, as anybody's may
+/// be. Whether etcd serves is told by the API server then, which comes next.
+const NO_PROGRAM: [i64; 2] = [126, 127];
+
 /// The component that could not take its place.
 #[derive(Debug, thiserror::Error)]
 #[error("{component} of {version} does not take the place of the one before")]
@@ -135,8 +139,10 @@ async fn look(cx: &Context, api: &dyn KubeApi, component: Component, name: &str)
         // kine has no tool to ask with; the API server, which comes next, needs it.
         Component::Kine => wait::Poll::Ready(()),
         Component::Etcd => match cx.ports.runtime.exec(name, &ETCDCTL, &[]).await {
-            Ok(output) if output.code == 0 => wait::Poll::Ready(()),
-            Ok(output) => wait::Poll::Pending(output.stderr.trim().to_owned()),
+            Ok(output) if output.code == 0 || NO_PROGRAM.contains(&output.code) => wait::Poll::Ready(()),
+            Ok(output) => {
+                wait::Poll::Pending(format!("{}{}", output.stdout, output.stderr).trim().to_owned())
+            }
             Err(error) => wait::Poll::Pending(causes(&error)),
         },
         Component::ApiServer => match health::ready(api).await {
