@@ -91,7 +91,7 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     let runtime = &cx.ports.runtime;
     let name = &cx.spec.name;
     let owner_changed = containers::reconcile(runtime, name, Component::Owner.name(), owner(&cx.spec)).await;
-    let owner_changed = owner_changed.map_err(|error| explain(&cx.spec, error))?;
+    let owner_changed = owner_changed.map_err(|error| explain(&cx.spec, error))? || rejoin(cx).await?;
     let changed = containers::reconcile(runtime, name, Component::Dnsmasq.name(), dnsmasq(&cx.spec)).await?;
 
     let owner_name = component_name(&cx.spec, Component::Owner);
@@ -106,6 +106,29 @@ async fn apply(cx: &Context) -> Result<Outcome, PhaseError> {
     }
     cx.outputs.network.set(NetworkFacts { api, registry, mtu, nofile });
     Ok(Outcome::changed(owner_changed || changed))
+}
+
+/// Makes an owner anew that runs without its ports, as one does that was taken off the engine's network: a start
+/// alone doesn't put it back. `true` when it had to.
+async fn rejoin(cx: &Context) -> Result<bool, PhaseError> {
+    let runtime = &cx.ports.runtime;
+    let name = component_name(&cx.spec, Component::Owner);
+    let found = runtime.inspect(&name).await?.ok_or_else(|| ContainerError::Gone(name.clone()))?;
+    if published_at(&found, cx.spec.api_port()).is_ok() {
+        return Ok(false);
+    }
+    if cx.spec.etcd.in_memory() > 0
+        && let Some(store) = cx.spec.etcd.backend.component()
+    {
+        // Somebody else has to hold the memory meanwhile. One that isn't there has left none.
+        let store = component_name(&cx.spec, store);
+        if runtime.inspect(&store).await?.is_some() {
+            runtime.start(&store).await?;
+        }
+    }
+    cx.events.step(PhaseId::Network, "the owner is off the engine's network: it is made anew".to_owned());
+    runtime.remove(&name).await?;
+    Ok(containers::reconcile(runtime, &cx.spec.name, Component::Owner.name(), owner(&cx.spec)).await?)
 }
 
 /// The owner mounts etcd's data too, so that a tmpfs outlives etcd's own container.
