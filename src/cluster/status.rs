@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use hoist_phases::causes;
-use hoist_phases::phases::containers::is_stranded;
+use hoist_phases::phases::containers::{is_stranded, killed};
 use hoist_phases::phases::network::{attach, mapped_at};
 use hoist_phases::phases::{images, machines, placement, steward, upgrade};
 use hoist_phases::ports::{ContainerState, KubeApi, Runtime, RuntimeError, Status as Run, label};
@@ -319,7 +319,7 @@ fn state(status: &Run) -> String {
     match status {
         Run::Created => "created".to_owned(),
         Run::Running => "running".to_owned(),
-        Run::Restarting { code } => format!("restarting after exit code {code}"),
+        Run::Restarting { code } => format!("restarting after exit code {code}{}", killed(*code)),
         Run::Paused => "paused".to_owned(),
         Run::Exited { oom_killed: true, .. } => "exited (out of memory)".to_owned(),
         Run::Exited { code, .. } => format!("exited ({code})"),
@@ -430,10 +430,7 @@ async fn alarm(runtime: &dyn Runtime, etcd: &str) -> Option<String> {
     let look = ["/usr/local/bin/etcdctl", "--command-timeout=3s", "alarm", "list"];
     let output = runtime.exec(etcd, &look, &[]).await.ok().filter(|output| output.code == 0)?;
     output.stdout.contains("NOSPACE").then(|| {
-        format!(
-            "etcd is full (NOSPACE) and takes no writes: give it a larger etcd.quota by `hoist up`, then \
-             `docker exec {etcd} etcdctl alarm disarm`"
-        )
+        "etcd is full (NOSPACE) and takes no writes: give it a larger etcd.quota by `hoist up`".to_owned()
     })
 }
 

@@ -225,7 +225,7 @@ async fn an_etcd_that_takes_no_writes_is_told_with_the_way_out() {
     });
     let told = look(&engine, &api).await.problems;
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("NOSPACE") && told[0].contains("alarm disarm"), "{told:?}");
+    assert!(told[0].contains("NOSPACE") && told[0].contains("larger etcd.quota"), "{told:?}");
 }
 
 #[tokio::test]

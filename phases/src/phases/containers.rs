@@ -29,12 +29,17 @@ pub enum ContainerError {
     Runtime(#[from] RuntimeError),
     #[error("{name} ended with exit code {code}{oom}; its last lines:\n{log}", oom = if *oom_killed { " (out of memory)" } else { "" })]
     Ended { name: String, code: i64, oom_killed: bool, log: String },
-    #[error("{name} keeps ending ({ends} times) with exit code {code}; its last lines:\n{log}")]
+    #[error("{name} keeps ending ({ends} times) with exit code {code}{}; its last lines:\n{log}", killed(*code))]
     KeepsEnding { name: String, ends: u32, code: i64, log: String },
     #[error("{0} is gone")]
     Gone(String),
     #[error("a container {0} is there that hoist has not made for this cluster; rename or remove it")]
     Foreign(String),
+}
+
+/// What an exit code says to those who don't know signals by number (128 + 9).
+pub fn killed(code: i64) -> &'static str {
+    if code == 137 { " (killed, as when out of memory)" } else { "" }
 }
 
 /// Name of a component's container: `hoist-CLUSTER-COMPONENT`, or as the owner's maker has it.

@@ -6,6 +6,8 @@ pub(super) mod external;
 mod kine;
 mod tool;
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -14,7 +16,7 @@ use crate::events::Outcome;
 use crate::phases::containers;
 use crate::phases::flags::Flags;
 use crate::phases::network::etcd_data;
-use crate::phases::{Context, control_plane};
+use crate::phases::{Context, PhaseId, control_plane, wait};
 use crate::pki::CONTAINER_PKI_DIR;
 use crate::ports::{ContainerSpec, FileEntry};
 use crate::spec::{Backend, ClusterSpec, Component};
@@ -24,6 +26,9 @@ pub use tool::{Tool, ToolError};
 pub(super) const CLIENT_PORT: u16 = 2379;
 pub(super) const PEER_PORT: u16 = 2380;
 pub(super) const METRICS_PORT: u16 = 2381;
+
+/// How long etcd may take to answer before nobody asks it for alarms.
+const ALARM_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Where etcd's data lie in its volume: etcd sets the mode of its data directory, and a mount point
 /// isn't its own.
@@ -40,13 +45,41 @@ pub(super) fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
         let Some((component, spec)) = container(&cx.spec, store, network.nofile) else {
             return Ok(Outcome::Unchanged);
         };
-        let role = component.name();
+        let (role, name) = (component.name(), spec.name.clone());
+        let was_there = cx.ports.runtime.inspect(&name).await?.is_some();
         let changed = containers::reconcile(&cx.ports.runtime, &cx.spec.name, role, spec).await?;
+        if was_there && component == Component::Etcd && disarm(cx, &name).await? {
+            cx.events.step(
+                PhaseId::Etcd,
+                "etcd was full; it takes writes again, as far as there is room".to_owned(),
+            );
+        }
         cx.outputs.etcd.set(());
         // Whether it serves is seen by the API server, which waits for it and says so.
         Ok(Outcome::changed(changed))
     }
     .boxed()
+}
+
+/// Takes back the alarm that etcd raised when it was full, and keeps up whatever quota it is given: past that it
+/// raises it again at the next write. `true` when there was one. An image without the tool can't tell.
+async fn disarm(cx: &Context, etcd: &str) -> Result<bool, PhaseError> {
+    let runtime = &cx.ports.runtime;
+    let ctl = async |command: &str| {
+        let command = ["/usr/local/bin/etcdctl", "--command-timeout=3s", "alarm", command];
+        runtime.exec(etcd, &command, &[]).await
+    };
+    let listed = wait::until(ALARM_DEADLINE, || async {
+        // One that ends meanwhile, or never serves, is told of by those who wait for it.
+        let Ok(output) = ctl("list").await else { return Ok(wait::Poll::Ready(String::new())) };
+        Ok(match output.code {
+            0 => wait::Poll::Ready(output.stdout),
+            1 => wait::Poll::Pending(output.stderr),
+            _ => wait::Poll::Ready(String::new()),
+        })
+    });
+    let full = listed.await.is_ok_and(|alarms| alarms.contains("NOSPACE"));
+    Ok(full && ctl("disarm").await?.code == 0)
 }
 
 /// The container of the store, with these keys; none when the store is somebody else's.
