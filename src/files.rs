@@ -200,6 +200,21 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     }
 }
 
+/// As [`read`], of a file that somebody else names: a device or a pipe may have no end.
+///
+/// # Errors
+/// As [`read`]; also when it is no regular file, or has more than `most` bytes.
+pub fn read_regular(path: &Path, most: u64) -> Result<Option<Vec<u8>>, FileError> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(failed("read", path)(io::ErrorKind::IsADirectory.into())),
+        Ok(found) if !found.is_file() => Err(failed("read", path)(io::Error::other("it is no regular file"))),
+        Ok(found) if found.len() > most => {
+            Err(failed("read", path)(io::Error::other(format!("it is larger than {} MiB", most >> 20))))
+        }
+        _ => read(path),
+    }
+}
+
 /// Overwrites a file with zeros and removes it; succeeds when there is none. A symbolic link is
 /// removed, its target left alone.
 ///

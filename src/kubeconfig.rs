@@ -18,6 +18,9 @@ use crate::{digest, env};
 /// How long another program may hold the file's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
+/// Most bytes of a kubeconfig: one with thousands of clusters has less.
+const LARGEST: u64 = 16 << 20;
+
 /// File of the state directory that names the kubeconfig merged into.
 const RECORD: &str = "merged-into";
 
@@ -64,7 +67,21 @@ pub fn merge(
     switch: bool,
 ) -> Result<PathBuf, KubeconfigError> {
     let path = user_path(env::value(env::KUBECONFIG), env::value(env::HOME))?;
-    let path = std::path::absolute(&path).unwrap_or(path);
+    merge_into(state, cluster, admin, switch, &path)
+}
+
+/// As [`merge`], into a file that is named.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_into(
+    state: &StateDir,
+    cluster: &ClusterName,
+    admin: &str,
+    switch: bool,
+    path: &Path,
+) -> Result<PathBuf, KubeconfigError> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let _lock = KubeconfigLock::acquire(&path, LOCK_WAIT)?;
     let present = read(&path)?;
     let merged = merged(&path, present.as_deref(), admin, &entry_name(cluster), switch)?;
@@ -207,7 +224,7 @@ fn user_path(kubeconfig: Option<String>, home: Option<String>) -> Result<PathBuf
 }
 
 fn read(path: &Path) -> Result<Option<String>, KubeconfigError> {
-    let content = files::read(path)?;
+    let content = files::read_regular(path, LARGEST)?;
     content
         .map(|bytes| String::from_utf8(bytes).map_err(|_| KubeconfigError::Encoding(path.to_owned())))
         .transpose()

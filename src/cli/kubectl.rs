@@ -21,6 +21,9 @@ const IN_IMAGE: &str = "/usr/bin/kubectl";
 /// It holds no secret, and other users may run it.
 const MODE: u32 = 0o755;
 
+/// Most bytes of it; it has some 60 MB.
+const LARGEST: u64 = 512 << 20;
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KubectlError {
     #[error("no place for kubectl: neither XDG_CACHE_HOME nor HOME is set")]
@@ -67,7 +70,7 @@ async fn take_out(engine: &Arc<Engine>, spec: &ClusterSpec) -> Result<Vec<u8>, B
     container.labels.insert(label::CLUSTER.to_owned(), spec.name.to_string());
     container.labels.insert(label::ROLE.to_owned(), "kubectl".to_owned());
     engine.create(&container).await?;
-    let content = engine.read_file(&name, IN_IMAGE).await;
+    let content = engine.read_file(&name, IN_IMAGE, LARGEST).await;
     engine.remove(&name).await?;
     content?.ok_or_else(|| KubectlError::NotInImage { image }.into())
 }

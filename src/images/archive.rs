@@ -12,6 +12,9 @@ use super::progress::Reporter;
 use super::table::{Need, Role};
 use super::{engine, list};
 
+/// Most bytes of the index of an archive; ours have some thousand.
+const LARGEST_INDEX: u64 = 16 << 20;
+
 /// Name of the archive of a version.
 fn file_name(version: &str) -> String {
     format!("hoist-images-{version}.tar")
@@ -47,7 +50,8 @@ fn references(archive: &Path) -> Result<Vec<String>, ImageError> {
             continue;
         }
         let mut text = String::new();
-        entry.read_to_string(&mut text).map_err(error("read"))?;
+        // What is sparse may be larger than the archive.
+        entry.by_ref().take(LARGEST_INDEX).read_to_string(&mut text).map_err(error("read"))?;
         let images: Vec<Image> =
             serde_json::from_str(&text).map_err(|source| error("read the index of")(source.into()))?;
         return Ok(images.into_iter().filter_map(|image| image.tags).flatten().collect());

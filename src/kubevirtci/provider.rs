@@ -14,6 +14,9 @@ use crate::error::BoxError;
 /// Where the image has the version and the manifests it was provisioned with.
 const SCRIPTS: &str = "/scripts";
 
+/// Most bytes of one of them.
+const LARGEST: u64 = 1 << 20;
+
 /// Stands for the version in the files of the image.
 const PLACEHOLDER: &str = "${version}";
 
@@ -65,8 +68,8 @@ pub(super) async fn from_image(
 ) -> Result<Option<Provider>, BoxError> {
     let name = files(args).kubeadm;
     let (version, conf) = (format!("{SCRIPTS}/version"), format!("{SCRIPTS}/manifests/{name}"));
-    let version = cluster.engine.read_file(container, &version).await?;
-    let text = cluster.engine.read_file(container, &conf).await?;
+    let version = cluster.engine.read_file(container, &version, LARGEST).await?;
+    let text = cluster.engine.read_file(container, &conf, LARGEST).await?;
     let (Some(version), Some(text)) = (version, text) else { return Ok(None) };
     let (version, text) = (String::from_utf8_lossy(&version), String::from_utf8_lossy(&text));
     Ok(Some(parse(&conf, &text.replace(PLACEHOLDER, version.trim()))?))

@@ -13,6 +13,9 @@ use crate::{files, report};
 /// As other programs make files: everybody may read.
 const MODE: u32 = 0o644;
 
+/// Most bytes of an audit log: it is in memory here.
+const LARGEST: u64 = 1 << 30;
+
 #[derive(Debug, thiserror::Error)]
 pub enum ScpError {
     #[error("{path} of node01 can't be read (exit code {code}): {output}")]
@@ -31,7 +34,7 @@ async fn read(cluster: &Cluster, source: &str) -> Result<Vec<u8>, BoxError> {
     if source == AuditSpec::LOG {
         let server = cluster.container(Component::ApiServer.name());
         if cluster.engine.inspect(&server).await?.is_some() {
-            let log = cluster.engine.read_file(&server, source).await?;
+            let log = cluster.engine.read_file(&server, source, LARGEST).await?;
             let unreadable = || ScpError::Unreadable {
                 path: source.to_owned(),
                 code: 1,

@@ -1,6 +1,6 @@
 //! Commands in running containers.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ const EXEC: &str = "run a command in";
 /// How long a command may run on after it has closed both its streams.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(25);
+
+/// Most bytes of one stream that are kept: a log of a node is the largest that is asked for.
+const MOST: usize = 256 << 20;
 
 /// What a command writes, in the order that it does.
 type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
@@ -183,7 +186,7 @@ async fn talk<T>(
 }
 
 /// Both streams of a command until it ends.
-async fn collect(mut output: Output) -> Result<(Vec<u8>, Vec<u8>), Error> {
+pub(super) async fn collect(mut output: Output) -> Result<(Vec<u8>, Vec<u8>), Error> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         let chunk = match output.try_next().await {
@@ -199,6 +202,9 @@ async fn collect(mut output: Output) -> Result<(Vec<u8>, Vec<u8>), Error> {
                 stdout.extend_from_slice(&message);
             }
             LogOutput::StdIn { .. } => {}
+        }
+        if stdout.len().max(stderr.len()) > MOST {
+            return Err(io::Error::other(Refused::TooLarge(MOST as u64)).into());
         }
     }
     Ok((stdout, stderr))

@@ -6,6 +6,12 @@ use futures_util::{StreamExt, TryStreamExt};
 use hoist_phases::ports::RuntimeError;
 
 use super::Engine;
+use super::trouble::{Refused, refused};
+
+const READ: &str = "read the logs of";
+
+/// Most bytes of the last lines of a container.
+const MOST: usize = 64 << 20;
 
 /// Which of its two streams a container wrote to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +39,16 @@ impl From<LogOutput> for LogLine {
 
 impl Engine {
     pub(super) async fn last_logs(&self, name: &str, tail: u32) -> Result<String, RuntimeError> {
-        let lines = self.log_lines(name, Some(tail), false);
-        lines.try_fold(String::new(), |text, line| async move { Ok(text + &line.text) }).await
+        let mut lines = std::pin::pin!(self.log_lines(name, Some(tail), false));
+        let mut text = String::new();
+        while let Some(line) = lines.try_next().await? {
+            text += &line.text;
+            // A line may be of any length.
+            if text.len() > MOST {
+                return Err(refused(READ, name, Refused::TooLarge(MOST as u64)));
+            }
+        }
+        Ok(text)
     }
 
     /// The last `tail` lines of a container (all of them when `None`), then, with `follow`, each
@@ -51,7 +65,7 @@ impl Engine {
         let name = name.to_owned();
         lines.map(move |line| match line {
             Ok(output) => Ok(LogLine::from(output)),
-            Err(error) => Err(self.failed("read the logs of", &name, error)),
+            Err(error) => Err(self.failed(READ, &name, error)),
         })
     }
 }

@@ -5,18 +5,17 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bollard::container::LogOutput;
 use bollard::models::{ContainerCreateBody, ContainerSummary};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
 };
-use futures_util::TryStreamExt as _;
 use hoist_phases::ports::{ContainerSpec, DeviceRule, Mount, MountKind, Network, Program, RuntimeError};
 use tokio::time::{Instant, timeout_at};
 
 use super::Engine;
 use super::archive::Owner;
 use super::body::{Shared, create_body};
+use super::exec::collect;
 use super::trouble::{Refused, refused};
 
 /// The volume that the program is in; made by the engine, so that its file system is the engine's.
@@ -132,12 +131,7 @@ impl Engine {
         let options = AttachContainerOptionsBuilder::new().stdout(true).stderr(true).stream(true).build();
         let attached = self.docker.attach_container(id, Some(options)).await.map_err(failed)?;
         self.start_container(id).await?;
-        let parts: Vec<LogOutput> = attached.output.try_collect().await.map_err(failed)?;
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        for part in parts {
-            let to = if matches!(part, LogOutput::StdErr { .. }) { &mut stderr } else { &mut stdout };
-            to.extend_from_slice(part.as_ref());
-        }
+        let (stdout, stderr) = collect(attached.output).await.map_err(failed)?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok((text(stdout), text(stderr)))
     }
@@ -165,7 +159,7 @@ impl Engine {
 /// Those that are far older than `own`: by the engine's clock, which may be another than this machine's.
 fn stale<'a>(looks: &'a [ContainerSummary], own: &str) -> impl Iterator<Item = &'a str> {
     let made = looks.iter().find(|look| look.id.as_deref() == Some(own)).and_then(|look| look.created);
-    let before = made.map(|made| made - STALE);
+    let before = made.map(|made| made.saturating_sub(STALE));
     let old =
         move |look: &&ContainerSummary| look.created.zip(before).is_some_and(|(made, before)| made < before);
     looks.iter().filter(old).filter_map(|look| look.id.as_deref())

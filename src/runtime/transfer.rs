@@ -16,6 +16,10 @@ use super::trouble::{Refused, refused, status};
 use super::volumes::volume_labels;
 
 const UPLOAD: &str = "upload files to";
+const DOWNLOAD: &str = "download from";
+
+/// Most bytes that an archive of one file has beside the file: headers, its name, and the last block.
+const AROUND: u64 = 1 << 20;
 
 /// Mode of a volume's root that is handed to a user.
 const MOUNT_MODE: u32 = 0o700;
@@ -152,18 +156,23 @@ impl Engine {
         self.send(name, name, uploads).await
     }
 
-    /// A file or directory of a container as a tar archive whose first entry is that file or directory.
+    /// A file or directory of a container as a tar archive, of at most so many bytes, whose first entry is that
+    /// file or directory.
     ///
     /// # Errors
-    /// When the container or the path doesn't exist.
-    pub async fn download(&self, name: &str, path: &str) -> Result<Vec<u8>, RuntimeError> {
+    /// When the container or the path doesn't exist, or there is more of it.
+    pub async fn download(&self, name: &str, path: &str, most: u64) -> Result<Vec<u8>, RuntimeError> {
         let options = DownloadFromContainerOptionsBuilder::new().path(path).build();
-        let chunks = self.docker.download_from_container(name, Some(options));
-        let read = chunks.try_fold(Vec::new(), |mut all, chunk| async move {
+        let mut chunks = std::pin::pin!(self.docker.download_from_container(name, Some(options)));
+        let object = || format!("{name}:{path}");
+        let mut all = Vec::new();
+        while let Some(chunk) = chunks.try_next().await.map_err(|e| self.failed(DOWNLOAD, &object(), e))? {
             all.extend_from_slice(&chunk);
-            Ok(all)
-        });
-        read.await.map_err(|e| self.failed("download from", &format!("{name}:{path}"), e))
+            if all.len() as u64 > most {
+                return Err(refused(DOWNLOAD, &object(), Refused::TooLarge(most)));
+            }
+        }
+        Ok(all)
     }
 
     /// A missing file of a container that is there is no error; both are 404 to the engine.
@@ -173,12 +182,18 @@ impl Engine {
         if missing && self.inspect_container(name).await?.is_some() { Ok(None) } else { Err(error) }
     }
 
-    /// The content of one regular file of a container; `None` when there is no such file.
+    /// The content of one regular file of a container, of at most so many bytes; `None` when there is no such
+    /// file.
     ///
     /// # Errors
-    /// When the container doesn't exist or the path is no regular file.
-    pub async fn read_file(&self, name: &str, path: &str) -> Result<Option<Vec<u8>>, RuntimeError> {
-        let archive = match self.download(name, path).await {
+    /// When the container doesn't exist, or the path is no regular file, or a larger one.
+    pub async fn read_file(
+        &self,
+        name: &str,
+        path: &str,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, RuntimeError> {
+        let archive = match self.download(name, path, most.saturating_add(AROUND)).await {
             Ok(archive) => archive,
             Err(error) => return self.absent(name, error).await,
         };
@@ -195,8 +210,16 @@ impl Engine {
         if !entry.header().entry_type().is_file() {
             return Err(refused("read", &object, Refused::NoFile));
         }
+        // By the header alone: what is sparse may be larger than the archive, and what was cut short is smaller.
+        let size = entry.size();
+        if size > most {
+            return Err(refused("read", &object, Refused::TooLarge(most)));
+        }
         let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(unreadable)?;
+        entry.by_ref().take(size).read_to_end(&mut content).map_err(unreadable)?;
+        if content.len() as u64 != size {
+            return Err(refused("read", &object, Refused::NoAnswer));
+        }
         Ok(Some(content))
     }
 }

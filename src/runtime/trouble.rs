@@ -28,6 +28,8 @@ pub(super) enum Refused {
     NoFile,
     #[error("the engine ended the answer early")]
     NoAnswer,
+    #[error("it is larger than {} MiB", .0 >> 20)]
+    TooLarge(u64),
     #[error(
         "the engine has no figures of it: it can't read the container's control groups, or it doesn't run"
     )]

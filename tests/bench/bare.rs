@@ -83,7 +83,7 @@ impl Drop for Processes {
 /// Copies a file or directory of a container.
 pub(crate) fn unpack(container: &str, path: &str, into: &Path) {
     use crate::support::{block, engine};
-    let archive = block(engine().download(container, path)).expect("the path exists");
+    let archive = block(engine().download(container, path, 1 << 30)).expect("the path exists");
     std::fs::create_dir_all(into).expect("room");
     tar::Archive::new(archive.as_slice()).unpack(into).expect("the archive is whole");
 }

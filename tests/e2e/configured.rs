@@ -307,7 +307,7 @@ fn secrets_are_not_readable_in_etcd(hoist: &Hoist) {
 fn the_audit_log_has_the_user_it_names(hoist: &Hoist) {
     let name = format!("hoist-{}-kube-apiserver", hoist.name);
     let log = hoist_phases::spec::AuditSpec::LOG;
-    let log = block(engine().read_file(&name, log)).expect("the engine reads").expect("a log");
+    let log = block(engine().read_file(&name, log, 1 << 20)).expect("the engine reads").expect("a log");
     let log = String::from_utf8(log).expect("text");
     let events = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let users: BTreeSet<_> = events.map(|event| event["user"]["username"].to_string()).collect();

@@ -148,10 +148,13 @@ async fn files_go_in_and_out_of_a_running_container() {
         engine.create(&spec).await.unwrap();
         engine.start(&spec.name).await.unwrap();
         engine.upload(&spec.name, Some("1:1"), &[file("/etc/hoist/a/b", 0o600, "hi")]).await.unwrap();
-        assert_eq!(engine.read_file(&spec.name, "/etc/hoist/a/b").await.unwrap(), Some(b"hi".to_vec()));
-        assert_eq!(engine.read_file(&spec.name, "/etc/hoist/none").await.unwrap(), None);
-        assert!(engine.read_file(&spec.name, "/etc/hoist/a").await.is_err(), "a directory");
-        assert!(engine.read_file(&format!("{cluster}-nobody"), "/etc/passwd").await.is_err());
+        assert_eq!(
+            engine.read_file(&spec.name, "/etc/hoist/a/b", 1 << 20).await.unwrap(),
+            Some(b"hi".to_vec())
+        );
+        assert_eq!(engine.read_file(&spec.name, "/etc/hoist/none", 1 << 20).await.unwrap(), None);
+        assert!(engine.read_file(&spec.name, "/etc/hoist/a", 1 << 20).await.is_err(), "a directory");
+        assert!(engine.read_file(&format!("{cluster}-nobody"), "/etc/passwd", 1 << 20).await.is_err());
         let seen = engine.exec(&spec.name, &["stat", "-c", "%a %u", "/etc/hoist/a/b"], b"").await.unwrap();
         assert_eq!(seen.stdout, "600 1\n");
         assert!(engine.upload(&spec.name, None, &[file("/etc/f", 0o600, "")]).await.is_err(), "read-only");

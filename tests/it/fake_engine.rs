@@ -49,7 +49,8 @@ struct State {
 struct Answer {
     prefix: String,
     status: u16,
-    body: Value,
+    content_type: &'static str,
+    body: Vec<u8>,
     /// How many times still; for ever when `None`.
     left: Option<u32>,
 }
@@ -102,7 +103,24 @@ impl FakeEngine {
     }
 
     fn push(&self, prefix: &str, status: u16, body: Value, left: Option<u32>) {
-        let answer = Answer { prefix: prefix.to_owned(), status, body, left };
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        self.push_raw(prefix, status, "application/json", body, left);
+    }
+
+    /// The same with what is no JSON, or should be.
+    pub(crate) fn answer_raw(&self, prefix: &str, content_type: &'static str, body: Vec<u8>) {
+        self.push_raw(prefix, 200, content_type, body, None);
+    }
+
+    fn push_raw(
+        &self,
+        prefix: &str,
+        status: u16,
+        content_type: &'static str,
+        body: Vec<u8>,
+        left: Option<u32>,
+    ) {
+        let answer = Answer { prefix: prefix.to_owned(), status, content_type, body, left };
         self.state.lock().unwrap().answers.push(answer);
     }
 
@@ -200,7 +218,7 @@ async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Res
     let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
     let request = Request { line: plain(line), body };
 
-    let (status, body, gate) = {
+    let (status, content_type, body, gate) = {
         let mut state = state.lock().unwrap();
         let found = state
             .answers
@@ -209,25 +227,24 @@ async fn serve(mut stream: UnixStream, state: Arc<Mutex<State>>) -> std::io::Res
             .find(|answer| answer.left != Some(0) && request.line.starts_with(answer.prefix.as_str()));
         let answer = found.map(|answer| {
             answer.left = answer.left.map(|left| left - 1);
-            (answer.status, answer.body.clone())
+            (answer.status, answer.content_type, answer.body.clone())
         });
         let gate = state.held.iter().find(|(prefix, _)| request.line.starts_with(prefix.as_str()));
         let gate = gate.map(|(_, gate)| Arc::clone(gate));
         state.requests.push(request);
-        let (status, body) =
-            answer.unwrap_or_else(|| (501, json!({"message": "the fake has no answer to that"})));
-        (status, body, gate)
+        let none = json!({"message": "the fake has no answer to that"}).to_string().into_bytes();
+        let (status, content_type, body) = answer.unwrap_or((501, "application/json", none));
+        (status, content_type, body, gate)
     };
     if let Some(gate) = gate {
         gate.notified().await;
     }
-    let body = if body.is_null() { String::new() } else { body.to_string() };
     let length = body.len();
     let head = format!(
-        "HTTP/1.1 {status} Fake\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        "HTTP/1.1 {status} Fake\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await
+    stream.write_all(&body).await
 }
 
 /// `GET /v1.41/info?name=&all=true` → `GET /info?all=true`.

@@ -1,5 +1,10 @@
-//! Whatever a file says, hoist answers with settings or an error. `PROPTEST_CASES` says how often
-//! each is tried: some thousand a second on two cores.
+//! Whatever a file says, hoist answers with settings or an error; what else comes from outside is below.
+//! `PROPTEST_CASES` says how often each is tried: some thousand a second on two cores.
+
+mod answers;
+mod archives;
+mod json;
+mod kubeconfig;
 
 use std::path::Path;
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cli::{Home, Ran, ran};
 
-const ADMIN: &str = "
+pub(crate) const ADMIN: &str = "
 apiVersion: v1
 kind: Config
 clusters: [{name: kubernetes, cluster: {server: 'https://127.0.0.1:6443', certificate-authority-data: Q0E=}}]

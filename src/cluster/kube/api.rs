@@ -34,7 +34,8 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    pub(in crate::cluster) fn new(client: kube::Client) -> Self {
+    /// Of a client that somebody else has made.
+    pub fn new(client: kube::Client) -> Self {
         Self { client, discovered: Mutex::default() }
     }
 
@@ -83,9 +84,12 @@ impl Api {
         let object = format!("all {kind}");
         let subject = Subject { operation: "list", object: &object };
         let mut list = subject.value(subject.send(&self.client, Method::GET, &path, None).await?)?;
-        let Value::Array(mut items) = list["items"].take() else {
+        let Some(Value::Array(mut items)) = list.get_mut("items").map(Value::take) else {
             return Err(subject.unexpected("a list without items"));
         };
+        if !items.iter().all(Value::is_object) {
+            return Err(subject.unexpected("a list of what are no objects"));
+        }
         for item in &mut items {
             // Left out within lists of built-in kinds.
             item["apiVersion"] = json!(api_version);

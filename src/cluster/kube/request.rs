@@ -4,12 +4,17 @@ use std::time::Duration;
 use hoist_phases::ports::KubeError;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use kube::client::Body;
 use serde_json::Value;
 
 /// Longest time for one request with its answer. The API server's own limit is 60 s; whatever
 /// hoist asks for takes milliseconds, and a caller with a deadline must get its turn again.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Most bytes of one answer: whoever sends more is no API server of a cluster that fits on one machine, and
+/// must not fill this process's memory. All objects of a kind are one answer.
+const LARGEST: usize = 256 << 20;
 
 /// Longest part of an answer that isn't a Status to repeat in an error.
 const MAX_MESSAGE: usize = 300;
@@ -69,11 +74,14 @@ impl Subject<'_> {
         let exchange = async {
             let response = client.send(request).await?;
             let code = response.status().as_u16();
-            Ok::<_, kube::Error>((code, response.into_body().collect_bytes().await?.to_vec()))
+            let body = Limited::new(response.into_body(), LARGEST).collect().await;
+            Ok((code, body.map_err(kube::Error::Service)?.to_bytes().to_vec()))
         };
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Err(_) => Err(self.unreachable(NoAnswer)),
-            Ok(Err(kube::Error::Service(source))) if is_certificate_error(source.as_ref()) => {
+            Ok(Err(kube::Error::Service(source)))
+                if is_certificate_error(source.as_ref()) || source.is::<LengthLimitError>() =>
+            {
                 Err(self.other(source))
             }
             // kube's own wrappers say nothing but what is inside.
@@ -87,7 +95,10 @@ impl Subject<'_> {
     /// The object in an answer, or the error that it tells of.
     pub(super) fn value(&self, (code, body): (u16, Vec<u8>)) -> Result<Value, KubeError> {
         if (200..300).contains(&code) {
-            return serde_json::from_slice(&body).map_err(|error| self.other(error));
+            let value: Value = serde_json::from_slice(&body).map_err(|error| self.other(error))?;
+            let is_object =
+                value.is_object() && matches!(value.get("metadata"), None | Some(Value::Object(_)));
+            return if is_object { Ok(value) } else { Err(self.unexpected("an answer that is no object")) };
         }
         Err(self.status(code, &body))
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hoist_phases::causes;
 use hoist_phases::phases::etcd::{self, Tool, ToolError};
 use hoist_phases::ports::{Runtime, RuntimeError, Status};
-use hoist_phases::spec::{ClusterSpec, Component};
+use hoist_phases::spec::{ClusterSpec, Component, EtcdSpec};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::BoxError;
@@ -118,7 +118,9 @@ pub async fn save(
     let tool = Tool::client(spec, &etcd::servers(spec), keys, &["snapshot", "save", FILE]);
     let tool = tool.with_room(spec, ROOM);
     let content = match tool.run(spec, &runtime).await {
-        Ok(_) => engine.read_file(tool.container(), FILE).await.map_err(SnapshotError::from),
+        Ok(_) => {
+            engine.read_file(tool.container(), FILE, most(&spec.etcd)).await.map_err(SnapshotError::from)
+        }
         Err(error) => Err(error.into()),
     };
     let removed = tool.remove(spec, runtime.as_ref()).await;
@@ -144,6 +146,11 @@ pub fn read(spec: &ClusterSpec, ca: &[u8], path: &Path) -> Result<Vec<u8>, Snaps
         ));
     }
     Ok(content)
+}
+
+/// Most bytes of a snapshot: etcd takes no writes past its quota, which the last one may overstep.
+fn most(etcd: &EtcdSpec) -> u64 {
+    etcd.quota_bytes.saturating_mul(2)
 }
 
 fn judge(content: &[u8]) -> Result<(), &'static str> {

@@ -84,7 +84,7 @@ pub(crate) fn copy_out(image: &str, path: &str, to: &std::path::Path) {
     };
     let none = None::<bollard::query_parameters::CreateContainerOptions>;
     let id = block(docker.create_container(none, body)).expect("the image exists").id;
-    let archive = block(engine().download(&id, path)).expect("the file exists");
+    let archive = block(engine().download(&id, path, 1 << 30)).expect("the file exists");
     block(docker.remove_container(&id, None)).expect("the container exists");
     let mut archive = tar::Archive::new(archive.as_slice());
     let mut entries = archive.entries().expect("the engine sends a tar archive");
@@ -102,7 +102,7 @@ pub(crate) fn remove_image(reference: &str) {
 
 /// Paths and modes of the regular files of a directory of a container.
 pub(crate) fn archive_files(name: &str, directory: &str) -> Vec<(String, u32)> {
-    let archive = block(engine().download(name, directory)).expect("the directory exists");
+    let archive = block(engine().download(name, directory, 1 << 30)).expect("the directory exists");
     let mut archive = tar::Archive::new(archive.as_slice());
     let mut files = Vec::new();
     for entry in archive.entries().expect("the engine sends a tar archive") {
