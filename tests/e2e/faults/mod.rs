@@ -3,10 +3,14 @@
 
 mod certs;
 mod components;
+mod exhausted;
 mod killed_up;
+mod leaks;
 mod namespace;
 mod pause;
+mod random;
 mod reboot;
+mod reports;
 
 use std::time::{Duration, Instant};
 

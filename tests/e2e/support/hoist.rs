@@ -15,6 +15,8 @@ pub(crate) struct Hoist {
     pub(crate) name: String,
     home: TempDir,
     env: Vec<(String, String)>,
+    /// The network namespace to run in, if it isn't that of this process.
+    network: Option<String>,
 }
 
 /// What a run of the program came to.
@@ -50,7 +52,20 @@ impl Hoist {
     /// A hoist whose cluster is named after what is tested and this process.
     pub(crate) fn new(what: &str) -> Self {
         let name = format!("e2e-up-{what}-{}", std::process::id());
-        Self { name, home: TempDir::new().expect("a temporary directory"), env: Vec::new() }
+        Self { name, home: TempDir::new().expect("a temporary directory"), env: Vec::new(), network: None }
+    }
+
+    /// The same on another engine, whose ports are published in this network namespace.
+    #[must_use]
+    #[cfg(feature = "faults")]
+    pub(crate) fn on(mut self, private: &super::PrivateEngine) -> Self {
+        self.network = Some(private.network());
+        self.env("DOCKER_HOST", private.endpoint())
+    }
+
+    /// The network namespace that the cluster's ports are published in, if it isn't that of this process.
+    pub(crate) fn network(&self) -> Option<&str> {
+        self.network.as_deref()
     }
 
     /// Adds a variable to the environment of every run.
@@ -78,7 +93,15 @@ impl Hoist {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hoist"));
+        let program = env!("CARGO_BIN_EXE_hoist");
+        let mut command = match &self.network {
+            None => Command::new(program),
+            Some(network) => {
+                let mut command = Command::new("nsenter");
+                command.arg(format!("--net={network}")).args(["--", program]);
+                command
+            }
+        };
         for name in UNWANTED {
             command.env_remove(name);
         }
@@ -172,7 +195,8 @@ pub(crate) fn events(stderr: &str) -> Vec<Value> {
 
 impl Drop for Hoist {
     fn drop(&mut self) {
-        if things(&self.name).is_empty() && !self.state().exists() {
+        // An engine of the test's own goes with all that it has.
+        if self.network.is_some() || (things(&self.name).is_empty() && !self.state().exists()) {
             return;
         }
         let done = self.run(&["down"]);

@@ -6,6 +6,8 @@ mod hoist;
 mod issuer;
 mod kubevirtci;
 mod netns;
+#[cfg(feature = "faults")]
+mod private;
 mod program;
 mod shared;
 mod terminal;
@@ -22,6 +24,8 @@ pub(crate) use hoist::{Done, Hoist, events, wait};
 pub(crate) use issuer::{Issuer, Token};
 pub(crate) use kubevirtci::{Kubevirtci, PODS, has_role};
 pub(crate) use netns::{answers, open_ports, within};
+#[cfg(feature = "faults")]
+pub(crate) use private::{CONTROL_PLANE, PrivateEngine};
 pub(crate) use shared::{CONFIG_TOKEN, Shared, alone, calm};
 pub(crate) use terminal::Terminal;
 pub(crate) use wait::until;

@@ -1,5 +1,6 @@
 //! Writes objects one after the other and counts those that the API server has acknowledged.
 
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -7,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use hoist::cluster::kube::Connector;
 use hoist_phases::ports::{KubeApi, KubeConnect as _};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 
-use super::{Hoist, block, until};
+use super::{Hoist, until};
 
 /// How long one write may take before it counts as refused.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,13 +34,21 @@ impl Writer {
         let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<_>>>::default());
         let (told, end, kubeconfig) =
             (Arc::clone(&acknowledged), Arc::clone(&stop), hoist.state().join("kubeconfig"));
+        let network = hoist.network().map(|path| std::fs::File::open(path).expect("a network namespace"));
         let thread = std::thread::spawn(move || {
+            if let Some(network) = network {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(network.as_fd(), kind).expect("this host's root");
+            }
+            // Of this thread alone, as the namespace is.
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a tokio runtime");
             let mut number = 0;
             while !end.load(Ordering::Relaxed) {
                 // Read anew after each failure: `up` may have written another port.
                 let Some(api) = std::fs::read_to_string(&kubeconfig)
                     .ok()
-                    .and_then(|text| block(Connector.connect(&text)).ok())
+                    .and_then(|text| runtime.block_on(Connector.connect(&text)).ok())
                 else {
                     std::thread::sleep(PAUSE);
                     continue;
@@ -46,7 +56,7 @@ impl Writer {
                 while !end.load(Ordering::Relaxed) {
                     number += 1;
                     let name = format!("written-{number}");
-                    if !write(api.as_ref(), &name) {
+                    if !runtime.block_on(write(api.as_ref(), &name)) {
                         std::thread::sleep(PAUSE);
                         break;
                     }
@@ -76,6 +86,12 @@ impl Writer {
             count if count >= wanted => Ok(()),
             count => Err(format!("{count} of {wanted}")),
         });
+    }
+
+    /// How many were acknowledged until now.
+    #[cfg(feature = "faults")]
+    pub(crate) fn count(&self) -> usize {
+        self.all().len()
     }
 
     /// The longest time between two acknowledged writes that went past `since`.
@@ -115,11 +131,11 @@ impl Drop for Writer {
     }
 }
 
-fn write(api: &dyn KubeApi, name: &str) -> bool {
+async fn write(api: &dyn KubeApi, name: &str) -> bool {
     let object: Value = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": "default", "labels": {"written": "yes"}},
         "data": {"key": "value"},
     });
-    block(async { tokio::time::timeout(PATIENCE, api.create(&object)).await }).is_ok_and(|done| done.is_ok())
+    tokio::time::timeout(PATIENCE, api.create(&object)).await.is_ok_and(|done| done.is_ok())
 }
