@@ -9,7 +9,7 @@ use crate::events::Outcome;
 use crate::object::ObjectRef;
 use crate::phases::{Context, PhaseId, images, machines, preload, skew};
 use crate::ports::ExecOutput;
-use crate::spec::{ClusterSpec, KUBEADM_API, NodeKind, NodeSpec};
+use crate::spec::{ClusterSpec, Cni, KUBEADM_API, NodeKind, NodeSpec};
 
 /// Where a node keeps its join configuration while `kubeadm join` runs: a tmpfs.
 const JOIN_CONFIG: &str = "/run/hoist-join.yaml";
@@ -18,6 +18,14 @@ const JOIN_CONFIG: &str = "/run/hoist-join.yaml";
 /// signed; a join that was cut off before has left the CA, which the next one would refuse.
 const HOW_FAR: &str = "cd /etc/kubernetes; if [ -e kubelet.conf ]; then echo joined; \
                        elif [ -e pki/ca.crt ]; then echo half; else echo new; fi";
+
+/// Starts the kubelet of a node that registers again, which may get another range of pod addresses then: what has
+/// one of the old range goes, and no pod starts before kube-router knows the new one. Routes of protocol 17 are
+/// its own (kube-router 2.1).
+const ANEW: &str = "systemctl stop kubelet; \
+                    if command -v crictl >/dev/null; then crictl rmp --all --force >/dev/null; \
+                    ip link delete kube-bridge 2>/dev/null || :; fi; rm -f /etc/cni/net.d/10-hoist.conflist; \
+                    ip -4 route flush proto 17; ip -6 route flush proto 17; systemctl start kubelet";
 
 /// Checks of `kubeadm join` that judge the engine's host, which a container can't change.
 /// Each is named in docs/nodes.md.
@@ -121,7 +129,8 @@ async fn register(cx: &Context, node: &NodeSpec) -> Result<Done, PhaseError> {
     if cx.outputs.api.get()?.get(&object(name.clone())).await?.is_some() {
         return Ok(Done::Nothing);
     }
-    let (runtime, command) = (cx.ports.runtime.as_ref(), ["systemctl", "restart", "kubelet"]);
+    let script = if cx.spec.cni == Cni::KubeRouter { ANEW } else { "systemctl restart kubelet" };
+    let (runtime, command) = (cx.ports.runtime.as_ref(), ["/bin/sh", "-euc", script]);
     let output = machines::exec(runtime, &cx.spec.name, node, &command, &[]).await?;
     if output.code != 0 {
         let output_text = output.stdout + &output.stderr;
