@@ -54,9 +54,7 @@ impl Cluster {
         let what = if durable { "random-disk" } else { "random-memory" };
         let hoist = Hoist::new(what).on(private);
         let durable_flag = if durable { &["--durable-etcd"][..] } else { &[] };
-        // With its data a cluster loses whose range of pod addresses was whose: see docs/reliability.md.
-        let nodes = if durable { "2" } else { "1" };
-        hoist.ok(&[&["up", "--nodes", nodes], durable_flag].concat());
+        hoist.ok(&[&["up", "--nodes", "2"], durable_flag].concat());
         let kept = kept(&hoist);
         Self { hoist, durable, kept }
     }
