@@ -53,13 +53,21 @@ pub const CODES: &[(Code, &str)] = &[
     (PHASE, "a phase of the bootstrap failed"),
     (NOT_READY, "the cluster, or what `hoist wait` was asked for, was not ready within the deadline"),
     (NO_CLUSTER, "there is no cluster of that name"),
-    (CONFLICT, "a cluster of that name exists with other settings, or another hoist is working on it"),
+    (
+        CONFLICT,
+        "a cluster of that name exists with other settings, has an upgrade that has not ended or nodes of others, or \
+         another hoist is working on it",
+    ),
     (
         NOT_WELL,
         "`hoist status` or `hoist certs check` found something wrong, or a check of `hoist doctor` failed",
     ),
     (PARTIAL, "`hoist export` could not have everything; what it could is in the directory"),
-    (INTERRUPTED, "interrupted by SIGINT or SIGTERM; what the run had made was removed"),
+    (
+        INTERRUPTED,
+        "interrupted by SIGINT or SIGTERM; what `up` had made was removed, what was under way of an upgrade or of other \
+         CAs is gone on with by the same command",
+    ),
 ];
 
 impl From<Code> for ExitCode {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hoist_phases::phases::{certs, machines};
+use hoist_phases::pki::rotation::{self, Stage};
 use hoist_phases::pki::survey::{self, Surveyed, Verdict};
 use hoist_phases::pki::{CERTS, CertId, PkiInputs};
 use hoist_phases::ports::Runtime;
@@ -14,7 +15,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::args::{CertsCommand, Format, Global};
 use super::session::{self, Session};
-use super::{rotation, up};
+use super::{rotation as cas, up};
 use crate::error::BoxError;
 use crate::{config, report};
 
@@ -32,7 +33,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Other authorities would cut them off.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "nodes that hoist doesn't run, and can't tell of other authorities: {}; remove them first, or say --others-rejoin \
+    "nodes that hoist doesn't run, and can't tell of other CAs: {}; remove them first, or say --others-rejoin \
      and join them anew afterwards (`hoist join-command`)",
     .0.join(", ")
 )]
@@ -70,7 +71,7 @@ pub(super) async fn run(global: &Global, command: CertsCommand) -> Result<(), Bo
     match command {
         CertsCommand::Check(output) => check(global, output.output).await,
         CertsCommand::Renew { ca: false, .. } => renew(global).await,
-        CertsCommand::Renew { ca: true, others_rejoin } => rotation::run(global, others_rejoin).await,
+        CertsCommand::Renew { ca: true, others_rejoin } => cas::run(global, others_rejoin).await,
     }
 }
 
@@ -91,7 +92,15 @@ async fn check(global: &Global, format: Format) -> Result<(), BoxError> {
     });
     rows.extend(join_all(asked).await);
     report::output::formatted(format, &rows, |rows| text(rows))?;
-    let due: Vec<_> = rows.into_iter().filter(|row| !row.good).map(|row| row.name).collect();
+    let unfinished = rotation::stage(&certs::read(&session.state)?) != Stage::Settled;
+    if unfinished {
+        report::tell(format_args!(
+            "the CAs are being replaced; `hoist certs renew --ca --name {}` goes on with it",
+            spec.name
+        ));
+    }
+    let names = rows.into_iter().filter(|row| !row.good).map(|row| row.name);
+    let due: Vec<_> = names.chain(unfinished.then(|| "the CAs, one by another".to_owned())).collect();
     if due.is_empty() { Ok(()) } else { Err(CertsDue { cluster: spec.name.to_string(), names: due }.into()) }
 }
 

@@ -64,7 +64,7 @@ fn doctor() -> String {
 
 fn cli() -> String {
     let mut page =
-        "# Command line\n\nMade from `src/cli/args.rs` by `hoist docs`. Data goes to stdout, everything \
+        "# Command line\n\nMade from `src/cli/args/` by `hoist docs`. Data goes to stdout, everything \
                     else to stderr; see [exit-codes.md](exit-codes.md) for the exit codes.\n"
             .to_owned();
     let mut root = Cli::command().term_width(100);

@@ -1,5 +1,5 @@
-//! `hoist certs renew --ca`: other authorities, in three steps that nobody who works with the cluster has to
-//! notice. Each is brought everywhere before the next; a command that was cut short is typed again.
+//! `hoist certs renew --ca`: other CAs, in three steps. Each is brought everywhere before the next; a command that
+//! was cut short is typed again.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use time::OffsetDateTime;
 use super::args::Global;
 use super::certs::OthersNodes;
 use super::session::{self, Session};
-use super::up;
+use super::signals::interrupted;
+use super::up::{self, UpError};
 use crate::cluster::kube::Connector;
 use crate::cluster::restart;
 use crate::error::BoxError;
@@ -36,15 +37,14 @@ pub(super) async fn run(global: &Global, others_rejoin: bool) -> Result<(), BoxE
     };
     for stage in stages {
         report::tell(match stage {
-            Stage::Announced => "new authorities are made, and trusted beside the old ones",
-            Stage::Exchanging | Stage::Exchanged => {
-                "the new authorities sign; the old ones are still trusted"
-            }
-            Stage::Settled => "the old authorities are trusted no longer",
+            Stage::Announced => "new CAs are made, and trusted beside the old ones",
+            Stage::Exchanging | Stage::Exchanged => "the new CAs sign; the old ones are still trusted",
+            Stage::Settled => "the old CAs are trusted no longer",
         });
         certs::rotate(&session.state, &spec, *stage, OffsetDateTime::now_utc())?;
         spread(global, &session, &engine, &spec, *stage).await?;
     }
+    certs::rotated(&session.state)?;
     if !others.is_empty() {
         report::tell(format_args!("these have to join anew: {}", others.join(", ")));
     }
@@ -75,12 +75,19 @@ async fn spread(
     let timeout = settings.timeout;
     up::apply(global, session, engine, settings, Some(spec)).await?;
     let pki = certs::make(&session.state, spec, OffsetDateTime::now_utc())?.pki;
-    let nodes = spec.nodes.iter().map(|node| credentials::renew(engine.as_ref(), spec, node, &pki));
-    // All of them, so that one that fails leaves the others where they belong.
-    join_all(nodes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
-    if stage == Stage::Announced {
-        // A program reads the authority that it trusts when it starts.
-        restart::addons(api(session).await?.as_ref(), pki.trusted(CertId::Ca), timeout).await?;
+    let told = async {
+        let nodes = spec.nodes.iter().map(|node| credentials::renew(engine.as_ref(), spec, node, &pki));
+        // All of them, so that one that fails leaves the others where they belong.
+        join_all(nodes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        if stage == Stage::Announced {
+            // A program reads the CA that it trusts when it starts.
+            let api = api(session).await?;
+            restart::addons(api.as_ref(), spec, pki.trusted(CertId::Ca), timeout).await?;
+        }
+        Ok::<(), BoxError>(())
+    };
+    tokio::select! {
+        told = told => told,
+        signal = interrupted() => Err(signal.map_or_else(BoxError::from, |signal| UpError::Interrupted(signal).into())),
     }
-    Ok(())
 }

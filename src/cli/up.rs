@@ -54,7 +54,8 @@ pub enum UpError {
     #[error("the cluster's kubeconfig")]
     Kubeconfig(#[source] BoxError),
     #[error(
-        "--ca-cert: the cluster was made with another CA, which its nodes trust; make it anew to change that"
+        "--ca-cert (ca.cert): the cluster has another CA, which its nodes trust, as after `hoist certs renew --ca`; leave it \
+         out, or make the cluster anew"
     )]
     OtherCa,
 }

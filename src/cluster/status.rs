@@ -254,9 +254,10 @@ fn unfinished(containers: &[ContainerState], spec: &ClusterSpec) -> Option<Strin
     let names: Vec<_> = left.iter().map(|component| component.name()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "an upgrade to {to} has not ended: not yet of it {} {}; `hoist upgrade --kubernetes {to}` goes on",
+            "an upgrade to {to} has not ended: not yet of it {} {}; `hoist upgrade --name {name} --kubernetes {to}` goes on",
             if names.len() == 1 { "is" } else { "are" },
             names.join(", "),
+            name = spec.name,
             to = spec.kubernetes
         )
     })

@@ -255,7 +255,7 @@ async fn an_upgrade_that_was_cut_off_is_told_with_the_way_on() {
     assert_eq!(
         status.problems,
         ["an upgrade to v1.37.2 has not ended: not yet of it are kube-controller-manager, kube-scheduler; \
-          `hoist upgrade --kubernetes v1.37.2` goes on"]
+          `hoist upgrade --name c --kubernetes v1.37.2` goes on"]
     );
     let version = |name: &str| {
         let component = status.components.iter().find(|component| component.name == name);

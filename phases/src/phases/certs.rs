@@ -57,10 +57,7 @@ pub fn run(cx: &Context) -> BoxFuture<'_, Result<Outcome, PhaseError>> {
 /// a CA that is there can't be used. Nothing has been written in the last two cases.
 pub fn make(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Result<Reconciled, CertsError> {
     let inputs = PkiInputs::new(spec)?;
-    let mut files = read(store)?;
-    if rotation::stage(&files) == rotation::Stage::Exchanging {
-        files = take(store, rotation::exchange(&files, &inputs), files)?;
-    }
+    let files = whole(store, &inputs)?;
     let made = reconcile(&files, &inputs, now)?;
     for (path, content) in &made.write {
         store.write(path, content)?;
@@ -74,7 +71,7 @@ pub fn make(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Resul
 /// As [`make`].
 pub fn renew(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Result<Reconciled, CertsError> {
     let inputs = PkiInputs::new(spec)?;
-    let mut files = read(store)?;
+    let mut files = whole(store, &inputs)?;
     for leaf in CERTS.iter().filter(|spec| spec.issuer.is_some()) {
         files.remove(&leaf.id.cert_path());
     }
@@ -85,7 +82,24 @@ pub fn renew(store: &dyn Store, spec: &ClusterSpec, now: OffsetDateTime) -> Resu
     Ok(made)
 }
 
-/// Brings the replacement of the authorities to a stage, from the one before it. Components and nodes have to
+/// The files, with an exchange of the CAs that was cut short taken to its end.
+fn whole(store: &dyn Store, inputs: &PkiInputs) -> Result<Files, StoreError> {
+    let files = read(store)?;
+    match rotation::stage(&files) {
+        rotation::Stage::Exchanging => take(store, rotation::exchange(&files, inputs), files),
+        _ => Ok(files),
+    }
+}
+
+/// Notes that a replacement which is settled is known to everybody.
+///
+/// # Errors
+/// When the state directory can't be written.
+pub fn rotated(store: &dyn Store) -> Result<(), StoreError> {
+    take(store, rotation::end(), Files::new()).map(|_| ())
+}
+
+/// Brings the replacement of the CAs to a stage, from the one before it. Components and nodes have to
 /// learn of it before it goes on to the next.
 ///
 /// # Errors
@@ -294,7 +308,7 @@ mod tests {
 
     /// Who everything trusts, who signs, at each stage of a replacement.
     #[test]
-    fn authorities_are_replaced_with_both_trusted_meanwhile() -> TestResult {
+    fn cas_are_replaced_with_both_trusted_meanwhile() -> TestResult {
         use rotation::Stage;
         let (store, spec) = (FakeStore::with_room(usize::MAX), spec(&[])?);
         let old = make(&store, &spec, NOW)?.pki;
@@ -312,6 +326,8 @@ mod tests {
         assert_eq!(leaves.count(), CERTS.iter().filter(|spec| spec.issuer.is_some()).count());
         let exchanged = made.pki;
         rotate(&store, &spec, Stage::Settled, NOW)?;
+        assert_eq!(rotation::stage(&read(&store)?), Stage::Exchanged, "until everybody knows");
+        rotated(&store)?;
         let settled = make(&store, &spec, NOW)?;
         assert_eq!((rotation::stage(&read(&store)?), settled.write.len()), (Stage::Settled, 0));
 
@@ -368,6 +384,9 @@ mod tests {
                 assert!(to == Stage::Settled || both(first.cert(CertId::Ca)), "{to:?} after {room}");
                 rotate(&store, &spec, to, NOW)?;
                 make(&store, &spec, NOW)?;
+                if to == Stage::Settled {
+                    rotated(&store)?;
+                }
                 assert_eq!(rotation::stage(&read(&store)?), to, "after {room}");
                 if !cut {
                     break;

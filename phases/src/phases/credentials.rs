@@ -20,16 +20,19 @@ const WITHIN: Duration = Duration::from_secs(120);
 pub enum CredentialsError {
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    #[error("{node}: its kubelet got no new certificate (exit code {code}): {output}")]
+    #[error(
+        "{node}: its kubelet got no new certificate and has the one from before again (exit code {code}); see `hoist \
+         logs {node}` and try again: {output}"
+    )]
     Refused { node: String, code: i64, output: String },
 }
 
-/// Lets a node trust what the cluster's authority is now, and gets its kubelet a certificate that the present
+/// Lets a node trust the CAs that the cluster has now, and gets its kubelet a certificate that the present
 /// one has signed. The cluster's bootstrap token has to be valid.
 ///
 /// # Errors
-/// When the node can't be reached, or its kubelet has no certificate within two minutes; its credentials are
-/// half made then, and another call makes them.
+/// When the node can't be reached, or its kubelet has no certificate within two minutes; it has the one from
+/// before again then.
 pub async fn renew(
     runtime: &dyn Runtime,
     spec: &ClusterSpec,
@@ -49,14 +52,17 @@ pub async fn renew(
     run(&bootstrap(), kubeconfig(spec, trusted).as_bytes()).await
 }
 
-/// The kubelet turns to its bootstrap kubeconfig when it has no kubeconfig, and writes that once its certificate
-/// is there (Kubernetes documentation, "TLS bootstrapping").
+/// The kubelet turns to its bootstrap kubeconfig when its own names a certificate that isn't there, and writes its own
+/// anew then (Kubernetes documentation, "TLS bootstrapping"; kubelet 1.36). The kubeconfig stays where it is all the
+/// time: by it a node is known to have joined.
 fn bootstrap() -> String {
     let tries = WITHIN.as_millis() / 50;
     format!(
-        "umask 077; cd /etc/kubernetes; trap 'rm -f bootstrap-kubelet.conf' EXIT; cat >bootstrap-kubelet.conf; \
-         rm -f kubelet.conf /var/lib/kubelet/pki/kubelet-client-*; systemctl restart kubelet; \
-         left={tries}; until [ -s kubelet.conf ]; do left=$((left - 1)); \
+        "umask 077; bootstrap=/etc/kubernetes/bootstrap-kubelet.conf; cd /var/lib/kubelet/pki; mkdir -p before; \
+         trap 'rm -f $bootstrap; [ -e kubelet-client-current.pem ] || {{ mv before/* .; systemctl restart kubelet; }}; \
+         rm -rf before' EXIT; cat >$bootstrap; \
+         [ ! -e kubelet-client-current.pem ] || mv kubelet-client-* before; systemctl restart kubelet; \
+         left={tries}; until [ -e kubelet-client-current.pem ]; do left=$((left - 1)); \
          [ $left -gt 0 ] || {{ journalctl --unit kubelet --lines 20 --no-pager >&2; exit 1; }}; sleep 0.05; done"
     )
 }

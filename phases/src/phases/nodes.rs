@@ -22,10 +22,10 @@ const HOW_FAR: &str = "cd /etc/kubernetes; if [ -e kubelet.conf ]; then echo joi
 /// Starts the kubelet of a node that registers again, which may get another range of pod addresses then: what has
 /// one of the old range goes, and no pod starts before kube-router knows the new one. Routes of protocol 17 are
 /// its own (kube-router 2.1).
-const ANEW: &str = "systemctl stop kubelet; \
+const ANEW: &str = "trap 'systemctl start kubelet' EXIT; systemctl stop kubelet; \
                     if command -v crictl >/dev/null; then crictl rmp --all --force >/dev/null; \
                     ip link delete kube-bridge 2>/dev/null || :; fi; rm -f /etc/cni/net.d/10-hoist.conflist; \
-                    ip -4 route flush proto 17; ip -6 route flush proto 17; systemctl start kubelet";
+                    ip -4 route flush proto 17; ip -6 route flush proto 17";
 
 /// Checks of `kubeadm join` that judge the engine's host, which a container can't change.
 /// Each is named in docs/nodes.md.

@@ -20,7 +20,7 @@ pub(super) struct Pair {
 pub struct Pki {
     pairs: BTreeMap<CertId, Pair>,
     service_account: Pair,
-    /// Of authorities that are being replaced: all that are trusted in their stead, as PEM.
+    /// Of CAs that are being replaced: all that are trusted in their stead, as PEM.
     trusted: BTreeMap<CertId, Vec<u8>>,
     /// Hex of the SHA-256 over the cluster CA's SubjectPublicKeyInfo.
     ca_hash: String,
@@ -48,7 +48,7 @@ impl Pki {
         self.pairs.get(&id).map_or(&[], |pair| &pair.cert)
     }
 
-    /// What is trusted as this authority, as PEM: its certificate, and while it is being replaced
+    /// What is trusted as this CA, as PEM: its certificate, and while it is being replaced
     /// ([`super::rotation`]) that of the other one as well.
     pub fn trusted(&self, ca: CertId) -> &[u8] {
         self.trusted.get(&ca).map_or_else(|| self.cert(ca), Vec::as_slice)

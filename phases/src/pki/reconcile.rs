@@ -105,10 +105,10 @@ pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> R
         let (pair, action) = match spec.issuer {
             None => {
                 let (held, pair, action) = run.ca(spec)?;
-                let beside = rotation::beside(spec.id).into_iter().filter_map(|path| existing.get(&path));
-                let beside = beside.flatten().copied().collect::<Vec<_>>();
+                let beside = rotation::beside(spec.id);
+                let beside: Vec<_> = beside.iter().filter_map(|path| existing.get(path)).collect();
                 if !beside.is_empty() {
-                    trusted.insert(spec.id, [pair.cert.as_slice(), &beside].concat());
+                    trusted.insert(spec.id, joined(&pair.cert, &beside));
                 }
                 cas.push((spec.id, held));
                 (pair, action)
@@ -127,6 +127,18 @@ pub fn reconcile(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> R
     let ca_hash =
         digest::digest(&digest::SHA256, &spki).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Reconciled { pki: Pki::new(pairs, trusted, service_account, ca_hash), write: run.write, actions })
+}
+
+/// Certificates in one file. One of the user's may lack the end of its last line, and two on one line are none.
+fn joined(first: &[u8], others: &[&Vec<u8>]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for pem in [first].into_iter().chain(others.iter().map(|pem| pem.as_slice())) {
+        all.extend_from_slice(pem);
+        if !pem.ends_with(b"\n") {
+            all.push(b'\n');
+        }
+    }
+    all
 }
 
 struct Run<'a> {

@@ -1,6 +1,6 @@
-//! Replaces the cluster's authorities while all goes on: for a time everything trusts two of them.
+//! Replaces the cluster's CAs while all goes on: for a time everything trusts two of them.
 //!
-//! The files of the state directory say how far that has come. Below `pki/next/` are authorities that are
+//! The files of the state directory say how far that has come. Below `pki/next/` are CAs that are
 //! trusted and don't sign yet; below `pki/previous/` those that no longer sign and are still trusted. Every
 //! step can be cut short anywhere and taken again.
 
@@ -13,6 +13,9 @@ use crate::ports::Files;
 
 const NEXT: &str = "next";
 const PREVIOUS: &str = "previous";
+
+/// There while nodes may still trust old ones that are trusted no longer.
+const UNTOLD: &str = "pki/previous/untold";
 
 /// How far a replacement has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +52,10 @@ pub(super) fn beside(id: CertId) -> [String; 2] {
     [NEXT, PREVIOUS].map(|stage| at(stage, &id.cert_path()))
 }
 
-/// Paths of all files that a replacement of these authorities may have made.
+/// Paths of all files that a replacement of these CAs may have made.
 pub fn paths(cas: impl Iterator<Item = CertId>) -> Vec<String> {
     cas.flat_map(|id| [at(NEXT, &id.cert_path()), at(NEXT, &id.key_path()), at(PREVIOUS, &id.cert_path())])
+        .chain([UNTOLD.to_owned()])
         .collect()
 }
 
@@ -69,13 +73,13 @@ pub fn stage(existing: &Files) -> Stage {
     }
 }
 
-/// Makes an heir of each authority, for all to trust. What an earlier call has made is kept.
+/// Makes a successor of each CA, for all to trust. What an earlier call has made is kept.
 ///
 /// # Errors
 /// When no key can be made.
 pub fn announce(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> Result<Vec<Step>, PkiError> {
     let mut steps = Vec::new();
-    for spec in authorities(inputs) {
+    for spec in cas(inputs) {
         let (cert, key_path) = (at(NEXT, &spec.id.cert_path()), at(NEXT, &spec.id.key_path()));
         if !existing.contains_key(&cert) {
             let key = key::generate(&key_path)?;
@@ -88,10 +92,10 @@ pub fn announce(existing: &Files, inputs: &PkiInputs, now: OffsetDateTime) -> Re
     Ok(steps)
 }
 
-/// Puts the heirs in their places. What they signed before is issued anew by [`super::reconcile()`].
+/// Puts the successors in their places. What they signed before is issued anew by [`super::reconcile()`].
 pub fn exchange(existing: &Files, inputs: &PkiInputs) -> Vec<Step> {
     let (mut keep, mut put, mut tidy) = (Vec::new(), Vec::new(), Vec::new());
-    for spec in authorities(inputs) {
+    for spec in cas(inputs) {
         let (cert_path, key_path) = (spec.id.cert_path(), spec.id.key_path());
         let (next_cert, next_key) = (at(NEXT, &cert_path), at(NEXT, &key_path));
         let previous = at(PREVIOUS, &cert_path);
@@ -107,12 +111,18 @@ pub fn exchange(existing: &Files, inputs: &PkiInputs) -> Vec<Step> {
     [keep, put, tidy].concat()
 }
 
-/// Ends the trust in the old ones.
+/// Ends the trust in the old ones. That nodes have been told is what [`end`] notes.
 pub fn settle(inputs: &PkiInputs) -> Vec<Step> {
-    authorities(inputs).map(|spec| Step::Remove(at(PREVIOUS, &spec.id.cert_path()))).collect()
+    let old = cas(inputs).map(|spec| Step::Remove(at(PREVIOUS, &spec.id.cert_path())));
+    [Step::Write(UNTOLD.to_owned(), Vec::new())].into_iter().chain(old).collect()
 }
 
-fn authorities(inputs: &PkiInputs) -> impl Iterator<Item = &'static CertSpec> {
+/// Everybody knows.
+pub fn end() -> Vec<Step> {
+    vec![Step::Remove(UNTOLD.to_owned())]
+}
+
+fn cas(inputs: &PkiInputs) -> impl Iterator<Item = &'static CertSpec> {
     inputs.certs().filter(|spec| spec.issuer.is_none())
 }
 

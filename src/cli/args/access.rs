@@ -64,10 +64,10 @@ pub enum TokenCommand {
 pub enum CertsCommand {
     /// Tell when each certificate ends, the kubelets' own too; exit code 9 when one has to be renewed
     Check(OutputArgs),
-    /// Issue all certificates but the authorities anew, and start the components again with them; nodes
+    /// Issue all certificates but the CAs' anew, and start the components again with them; nodes
     /// stay joined
     Renew {
-        /// Replace the authorities as well; nodes that hoist runs stay joined, and go on
+        /// Replace the CAs as well, a CA of yours by one of hoist's; nodes that hoist runs stay joined, and go on
         #[arg(long)]
         ca: bool,
         /// With --ca: go on although there are nodes that hoist doesn't run, which have to join anew

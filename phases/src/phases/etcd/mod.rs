@@ -78,7 +78,8 @@ async fn disarm(cx: &Context, etcd: &str) -> Result<bool, PhaseError> {
             _ => wait::Poll::Ready(String::new()),
         })
     });
-    let full = listed.await.is_ok_and(|alarms| alarms.contains("NOSPACE"));
+    // A disarm takes back all alarms, and data that is corrupt is for people to look at.
+    let full = listed.await.is_ok_and(|alarms| alarms.contains("NOSPACE") && !alarms.contains("CORRUPT"));
     Ok(full && ctl("disarm").await?.code == 0)
 }
 

@@ -120,7 +120,7 @@ async fn rejoin(cx: &Context) -> Result<bool, PhaseError> {
     if cx.spec.etcd.in_memory() > 0
         && let Some(store) = cx.spec.etcd.backend.component()
     {
-        // Somebody else has to hold the memory meanwhile. One that isn't there has left none.
+        // Somebody else has to hold the memory meanwhile. Where nobody can, the loss is told once the cluster is up.
         let store = component_name(&cx.spec, store);
         if runtime.inspect(&store).await?.is_some() {
             runtime.start(&store).await?;

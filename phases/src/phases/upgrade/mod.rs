@@ -21,7 +21,7 @@ use crate::phases::{Context, PhaseId, control_plane, etcd, health, images, prelo
 use crate::ports::{ContainerSpec, ContainerState, KubeApi, Status, label};
 use crate::spec::{ClusterSpec, Component, KubernetesVersion};
 
-pub use rollout::rolled_out;
+pub use rollout::{rolled_out, workloads};
 
 /// For one component, from its start until it is well. A process that ended doesn't wait for it.
 const DEADLINE: Duration = Duration::from_secs(180);

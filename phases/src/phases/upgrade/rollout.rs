@@ -16,22 +16,22 @@ use crate::spec::{ClusterSpec, Cni, Reach};
 /// # Errors
 /// When one isn't there in time, with what it lacks.
 pub async fn rolled_out(api: &dyn KubeApi, spec: &ClusterSpec, deadline: Duration) -> Result<(), PhaseError> {
-    let waits = workloads(spec).into_iter().filter(|(kind, _)| addons::gets_ready(spec, kind));
-    try_join_all(waits.map(|(kind, name)| async move {
-        let reference = ObjectRef {
+    let waits = workloads(spec);
+    try_join_all(waits.iter().map(|workload| addons::ready(api, workload, deadline))).await?;
+    Ok(())
+}
+
+/// What hoist's own addons run as, where pods run by themselves.
+pub fn workloads(spec: &ClusterSpec) -> Vec<ObjectRef> {
+    let cni = (spec.cni == Cni::KubeRouter).then_some(("DaemonSet", "kube-router"));
+    let agent = (spec.reach == Reach::Konnectivity).then_some(("DaemonSet", "konnectivity-agent"));
+    let all = [("DaemonSet", "kube-proxy"), ("Deployment", "coredns")].into_iter().chain(cni).chain(agent);
+    all.filter(|(kind, _)| addons::gets_ready(spec, kind))
+        .map(|(kind, name)| ObjectRef {
             api_version: "apps/v1".to_owned(),
             kind: kind.to_owned(),
             namespace: Some("kube-system".to_owned()),
             name: name.to_owned(),
-        };
-        addons::ready(api, &reference, deadline).await
-    }))
-    .await?;
-    Ok(())
-}
-
-fn workloads(spec: &ClusterSpec) -> Vec<(&'static str, &'static str)> {
-    let cni = (spec.cni == Cni::KubeRouter).then_some(("DaemonSet", "kube-router"));
-    let agent = (spec.reach == Reach::Konnectivity).then_some(("DaemonSet", "konnectivity-agent"));
-    [("DaemonSet", "kube-proxy"), ("Deployment", "coredns")].into_iter().chain(cni).chain(agent).collect()
+        })
+        .collect()
 }

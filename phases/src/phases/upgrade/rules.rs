@@ -26,7 +26,7 @@ pub enum Refusal {
     Skips { from: KubernetesVersion, to: KubernetesVersion },
     #[error(
         "{node}: its kubelet {kubelet} could not stay beside a control plane of {to}, which takes v1.{} to v1.{}; \
-         replace it first by one of {from} (`hoist node remove {node}`, `hoist node add`)",
+         replace it first by one of {from} (`hoist node remove {node}` and `hoist node add`, with this cluster's `--name`)",
         to.minor.saturating_sub(skew::OLDEST), to.minor
     )]
     Kubelet { node: String, kubelet: String, from: KubernetesVersion, to: KubernetesVersion },
