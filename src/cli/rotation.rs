@@ -8,7 +8,7 @@ use hoist_phases::phases::{certs, credentials};
 use hoist_phases::pki::CertId;
 use hoist_phases::pki::rotation::{self, Stage};
 use hoist_phases::ports::{KubeApi, KubeConnect as _};
-use hoist_phases::spec::ClusterSpec;
+use hoist_phases::spec::{ClusterName, ClusterSpec};
 use time::OffsetDateTime;
 
 use super::args::Global;
@@ -17,21 +17,37 @@ use super::session::{self, Session};
 use super::signals::interrupted;
 use super::up::{self, UpError};
 use crate::cluster::kube::Connector;
-use crate::cluster::restart;
+use crate::cluster::trust;
 use crate::error::BoxError;
 use crate::runtime::Engine;
 use crate::{config, report};
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cluster {cluster}: its nodes can't be asked for, and those that hoist doesn't run would be cut off; `hoist up --name \
+     {cluster}` mends what it can, and lets a paused one go on"
+)]
+struct NoAnswer {
+    cluster: ClusterName,
+    source: BoxError,
+}
 
 pub(super) async fn run(global: &Global, others_rejoin: bool) -> Result<(), BoxError> {
     let session = Session::new(global)?;
     let _lock = session.state.lock()?;
     let spec = session.spec()?;
     let engine = session::engine().await?;
-    let others = others(api(&session).await?.as_ref(), &spec).await?;
+    let begun = rotation::stage(&certs::read(&session.state)?);
+    let others = match others(&session, &spec).await {
+        Ok(others) => others,
+        Err(source) if begun == Stage::Settled => return Err(NoAnswer { cluster: spec.name, source }.into()),
+        // Cut short amid a step: the next one makes the API answer, and who was let go on has been named before.
+        Err(_) => Vec::new(),
+    };
     if !others.is_empty() && !others_rejoin {
         return Err(OthersNodes(others).into());
     }
-    let stages: &[Stage] = match rotation::stage(&certs::read(&session.state)?) {
+    let stages: &[Stage] = match begun {
         Stage::Settled | Stage::Announced => &[Stage::Announced, Stage::Exchanged, Stage::Settled],
         Stage::Exchanging | Stage::Exchanged => &[Stage::Exchanged, Stage::Settled],
     };
@@ -56,7 +72,8 @@ async fn api(session: &Session) -> Result<Arc<dyn KubeApi>, BoxError> {
 }
 
 /// Nodes of the API that are none of hoist's machines.
-async fn others(api: &dyn KubeApi, spec: &ClusterSpec) -> Result<Vec<String>, BoxError> {
+async fn others(session: &Session, spec: &ClusterSpec) -> Result<Vec<String>, BoxError> {
+    let api = api(session).await?;
     let own: Vec<_> = spec.nodes.iter().map(|node| node.name()).collect();
     let nodes = api.list("v1", "Node", None).await?;
     let names = nodes.iter().filter_map(|node| node["metadata"]["name"].as_str());
@@ -79,10 +96,12 @@ async fn spread(
         let nodes = spec.nodes.iter().map(|node| credentials::renew(engine.as_ref(), spec, node, &pki));
         // All of them, so that one that fails leaves the others where they belong.
         join_all(nodes).await.into_iter().collect::<Result<Vec<()>, _>>()?;
-        if stage == Stage::Announced {
+        let (api, trusted) = (api(session).await?, pki.trusted(CertId::Ca));
+        match stage {
             // A program reads the CA that it trusts when it starts.
-            let api = api(session).await?;
-            restart::addons(api.as_ref(), spec, pki.trusted(CertId::Ca), timeout).await?;
+            Stage::Announced => trust::restart_addons(api.as_ref(), spec, trusted, timeout).await?,
+            Stage::Exchanging | Stage::Exchanged => {}
+            Stage::Settled => trust::publish_anew(api.as_ref(), trusted, timeout).await?,
         }
         Ok::<(), BoxError>(())
     };

@@ -133,6 +133,14 @@ fn authorities_are_replaced_under_load_with_nodes_joined() {
     assert_eq!(authority_of_node(&hoist).trim(), new.trim(), "the node trusts the new one alone");
     let given = hoist.kubectl(&["get", "configmap", "kube-root-ca.crt", "-o", r"jsonpath={.data.ca\.crt}"]);
     assert_eq!(given.trim(), new.trim(), "and so do pods");
+    // The scheduler and aggregated API servers.
+    let map = ["get", "configmap", "-n", "kube-system", "extension-apiserver-authentication", "-o"];
+    for key in ["client-ca-file", "requestheader-client-ca-file"] {
+        let published = hoist.kubectl(&[&map[..], &[&format!(r"jsonpath={{.data.{key}}}")]].concat());
+        assert_eq!(published.matches("BEGIN").count(), 1, "{key}: {published}");
+    }
+    let published = hoist.kubectl(&[&map[..], &[r"jsonpath={.data.client-ca-file}"]].concat());
+    assert_eq!(published.trim(), new.trim());
     assert!(!hoist.state().join("pki/next").join("ca.crt").exists());
     assert!(!hoist.state().join("pki/previous").join("ca.crt").exists());
     assert_eq!((own(), node()), members, "nothing of the user's was made anew");
